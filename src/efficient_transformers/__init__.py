@@ -1,0 +1,46 @@
+"""Layers, models and tools of the book *Efficient Transformers, Annotated*."""
+
+from .cache import Cache
+from .corpus import Corpus, Vocabulary, load_corpus
+from .generation import generate
+from .inspection import leak_map, receptive_field, shape_trace
+from .models import build_model, model_names
+from .primer import CausalDepthwiseConv, MultiDConvHeadAttention, SquaredReLU
+from .training import Metrics, TrainingConfig, train
+from .transformer import (
+    FeedForward,
+    LanguageModel,
+    MultiHeadAttention,
+    Stack,
+    TransformerLayer,
+    causal_mask,
+    rotate,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cache",
+    "CausalDepthwiseConv",
+    "Corpus",
+    "FeedForward",
+    "LanguageModel",
+    "Metrics",
+    "MultiDConvHeadAttention",
+    "MultiHeadAttention",
+    "SquaredReLU",
+    "Stack",
+    "TrainingConfig",
+    "TransformerLayer",
+    "Vocabulary",
+    "build_model",
+    "causal_mask",
+    "generate",
+    "leak_map",
+    "load_corpus",
+    "model_names",
+    "receptive_field",
+    "rotate",
+    "shape_trace",
+    "train",
+]

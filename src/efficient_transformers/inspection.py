@@ -1,0 +1,109 @@
+"""Questions to a layer, answered by running it: what it depends on, what shapes it makes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .checks import require_int
+from .transformer import LanguageModel
+
+
+def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
+    r"""Which inputs each output depends on: the largest :math:`|\partial y_t / \partial x_s|`, by autograd.
+
+    The maximum is over the channels of :math:`x_s` and over a few random inputs; :math:`y_t` is a random
+    projection of the output's channels. Where there is no path from :math:`s` to :math:`t`, the value is exactly
+    0; a causal module has zeros above the diagonal. The weights are perturbed a little, so that one that starts
+    at zero hides no path.
+
+    Args:
+        module: ``[batch, seq, d_model]`` to ``[batch, seq, ...]``, with an attribute ``d_model``; or a
+            :class:`LanguageModel`, which is entered after its embedding.
+        seq_len: length of the random inputs.
+        seed: of the inputs and the projection.
+
+    Returns:
+        float64 ``[seq, seq]``: row :math:`t` for the output, column :math:`s` for the input.
+
+    Raises:
+        ValueError: if ``seq_len < 1``.
+    """
+    require_int("seq_len", seq_len, at_least=1)
+    exact = copy.deepcopy(module).double().cpu().eval()
+    function: Callable[[Tensor], Tensor] = exact
+    if isinstance(exact, LanguageModel):
+        function = nn.Sequential(exact.body, exact.norm)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in exact.parameters():
+            p.add_(torch.randn(p.shape, generator=generator, dtype=torch.float64), alpha=0.01)
+    shape: tuple[int, ...] = (8, seq_len, exact.d_model)  # type: ignore[assignment]
+    x = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)  # (B, T, D)
+    y = function(x).flatten(2)  # (B, T, ...)
+    y = y @ torch.randn(y.shape[2], generator=generator, dtype=torch.float64)  # (B, T)
+    rows = [torch.autograd.grad(y[:, t].sum(), x, retain_graph=True)[0] for t in range(seq_len)]
+    return torch.stack([row.abs().amax(dim=(0, 2)) for row in rows])
+
+
+def receptive_field(module: nn.Module, seq_len: int) -> int:
+    """How many tokens the last of ``seq_len`` outputs depends on, from the earliest to the last one.
+
+    Args and errors as for :func:`leak_map`.
+    """
+    seen = leak_map(module, seq_len)[-1].nonzero()
+    return seq_len - int(seen.min()) if len(seen) else 0
+
+
+@dataclass(frozen=True)
+class ShapeTrace:
+    """The rows of :func:`shape_trace`: name, class, input shapes, output shape and own parameters of each module."""
+
+    rows: list[tuple[str, str, str, str, int]]
+    header = ("module", "class", "input", "output", "parameters")
+
+    def __str__(self) -> str:
+        table = [self.header, *[tuple(map(str, row)) for row in self.rows]]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in table]
+        return "\n".join(line.rstrip() for line in lines)
+
+    __repr__ = __str__
+
+
+@torch.no_grad()
+def shape_trace(module: nn.Module, *inputs: Any) -> ShapeTrace:
+    """The shapes in a real forward pass of ``module(*inputs)``, by hooks: one row per call of a submodule.
+
+    Args:
+        module: any module.
+        *inputs: what it is called with.
+
+    Returns:
+        A table that prints itself; parameters are those of the submodule alone, without its children's.
+    """
+    rows: list[tuple[str, str, str, str, int]] = []
+
+    def shape(value: Any) -> str:
+        tensors = [value] if isinstance(value, Tensor) else value if isinstance(value, (tuple, list)) else []
+        return " ".join(str(list(t.shape)) for t in tensors if isinstance(t, Tensor))
+
+    def hook(name: str) -> Callable[..., None]:
+        def record(m: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            own = sum(p.numel() for p in m.parameters(recurse=False))
+            rows.append((name or "(all)", type(m).__name__, shape(args), shape(output), own))
+
+        return record
+
+    handles = [m.register_forward_hook(hook(name)) for name, m in module.named_modules()]
+    try:
+        module(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return ShapeTrace(rows)

@@ -1,0 +1,101 @@
+"""Every model of the book by its name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from .checks import require, require_int, require_known
+from .primer import MultiDConvHeadAttention, SquaredReLU
+from .transformer import FeedForward, LanguageModel, MultiHeadAttention, Stack, TransformerLayer
+
+
+def transformer(*, d_model: int, n_layers: int, n_heads: int, d_ff: int, dropout: float) -> nn.Module:
+    """The baseline: rotary attention, ReLU."""
+
+    def layer() -> nn.Module:
+        attention = MultiHeadAttention(d_model, n_heads)
+        return TransformerLayer(attention, FeedForward(d_model, d_ff, nn.ReLU()), d_model, dropout)
+
+    return Stack([layer() for _ in range(n_layers)])
+
+
+def primer_ez(
+    *,
+    d_model: int,
+    n_layers: int,
+    n_heads: int,
+    d_ff: int,
+    dropout: float,
+    kernel_size: int = 3,
+    sharing: str = "heads",
+) -> nn.Module:
+    """Primer EZ: squared ReLU, and convolutions after the attention's projections."""
+
+    def layer() -> nn.Module:
+        attention = MultiDConvHeadAttention(d_model, n_heads, kernel_size, sharing)
+        return TransformerLayer(attention, FeedForward(d_model, d_ff, SquaredReLU()), d_model, dropout)
+
+    return Stack([layer() for _ in range(n_layers)])
+
+
+BODIES: dict[str, Callable[..., nn.Module]] = {"transformer": transformer, "primer-ez": primer_ez}
+
+
+def model_names() -> list[str]:
+    """The names that :func:`build_model` knows."""
+    return list(BODIES)
+
+
+def build_model(
+    name: str,
+    *,
+    vocab_size: int,
+    d_model: int = 128,
+    n_layers: int = 4,
+    n_heads: int = 4,
+    d_ff: int | None = None,
+    max_seq_len: int = 256,
+    dropout: float = 0.0,
+    **options: Any,
+) -> LanguageModel:
+    """A language model of the book, ready to train.
+
+    Args:
+        name: one of :func:`model_names`: ``"transformer"`` or ``"primer-ez"``.
+        vocab_size: number of tokens.
+        d_model: channels of the residual stream.
+        n_layers: number of layers.
+        n_heads: attention heads per layer; divides ``d_model``.
+        d_ff: hidden channels of the feed-forward networks; None means ``4 * d_model``.
+        max_seq_len: the longest sequence that the model accepts, in tokens.
+        dropout: probability of dropping a channel of the embeddings and of what each block adds.
+        **options: of the one model: ``"primer-ez"`` takes ``kernel_size`` (3) and ``sharing`` (``"heads"``).
+
+    Returns:
+        A :class:`LanguageModel`; its ``config`` holds these arguments.
+
+    Raises:
+        TypeError: for an option that the model does not have, or a size that is not an int.
+        ValueError: for an unknown name or a size out of range.
+    """
+    require_known("name", name, BODIES)
+    require_int("d_model", d_model, at_least=1)
+    d_ff = 4 * d_model if d_ff is None else d_ff
+    for argument in ("vocab_size", "n_layers", "n_heads", "d_ff", "max_seq_len"):
+        require_int(argument, locals()[argument], at_least=1)
+    require(0 <= dropout < 1, "dropout", dropout, "a probability, at least 0 and less than 1")
+    sizes = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "d_ff": d_ff, "dropout": dropout}
+    known = [p for p in inspect.signature(BODIES[name]).parameters if p not in sizes]
+    for option in options:
+        require(option in known, "option", option, f"one of {known}, the options of {name!r}", TypeError)
+
+    body = BODIES[name](**sizes, **options)
+    model = LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len, dropout=dropout)
+    model._hub_mixin_config = {
+        "name": name, "vocab_size": vocab_size, "max_seq_len": max_seq_len, **sizes, **options
+    }  # fmt: skip
+    return model

@@ -1,0 +1,17 @@
+"""What all tests of the package share: one thread, a fixed seed, and property tests that always try the same cases."""
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("package", derandomize=True, deadline=None, max_examples=20)
+settings.load_profile("package")
+
+
+@pytest.fixture(autouse=True)
+def one_thread_and_one_seed():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)

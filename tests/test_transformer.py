@@ -1,0 +1,251 @@
+"""The baseline against independent references: complex numbers, einsum, and PyTorch's own attention."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from efficient_transformers import (
+    FeedForward,
+    LanguageModel,
+    MultiHeadAttention,
+    Stack,
+    TransformerLayer,
+    build_model,
+    causal_mask,
+    rotate,
+)
+
+
+def rotate_as_complex_numbers(x, start=0):
+    """The definition, channel by channel, without a line in common with the package."""
+    T, K = x.shape[-2:]
+    y = torch.empty_like(x)
+    for i in range(K // 2):
+        for t in range(T):
+            angle = (start + t) * 10000.0 ** (-2 * i / K)
+            z = torch.complex(x[..., t, i], x[..., t, i + K // 2]) * complex(math.cos(angle), math.sin(angle))
+            y[..., t, i], y[..., t, i + K // 2] = z.real, z.imag
+    return y
+
+
+def randomize(module, scale=0.3):
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(scale * torch.randn_like(p))
+    return module
+
+
+# Rotary positions
+
+
+@pytest.mark.parametrize("start", [0, 1, 700])
+@pytest.mark.parametrize("d_head", [2, 6, 16])
+def test_rotate_multiplies_by_complex_numbers(d_head, start):
+    x = torch.randn(2, 3, 9, d_head, dtype=torch.float64)
+    torch.testing.assert_close(rotate(x, start), rotate_as_complex_numbers(x, start), rtol=0, atol=1e-12)
+
+
+def test_rotate_leaves_position_zero_alone():
+    x = torch.randn(1, 1, 1, 8)
+    assert torch.equal(rotate(x), x)
+
+
+def test_rotated_products_depend_on_the_distance_only():
+    q, k = torch.randn(2, 1, 10, dtype=torch.float64)
+
+    def product(t, s):
+        return float((rotate(q, t) * rotate(k, s)).sum())
+
+    for distance in (0, 1, 5):
+        products = [product(s + distance, s) for s in (0, 1, 17, 300)]
+        assert max(products) - min(products) < 1e-12
+    assert abs(product(5, 0) - product(0, 0)) > 1e-3
+    assert abs(product(5, 0) - product(0, 5)) > 1e-3
+
+
+def test_rotate_in_pieces_equals_rotate_in_one_go():
+    x = torch.randn(2, 3, 12, 4)
+    assert torch.equal(torch.cat([rotate(x[:, :, :5]), rotate(x[:, :, 5:], 5)], dim=2), rotate(x))
+
+
+def test_rotate_in_half_precision_uses_precise_angles():
+    x = torch.randn(1, 4, 8, dtype=torch.float64)
+    y = rotate(x.bfloat16(), 200)
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.double(), rotate_as_complex_numbers(x, 200), rtol=0, atol=0.05)
+
+
+# Attention
+
+
+def test_causal_mask_lets_the_last_positions_see_all_before_them():
+    assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 5])
+def test_attention_without_rotation_is_torch_multihead_attention(n_heads):
+    D, T = 20, 7
+    ours = MultiHeadAttention(D, n_heads, rotary=False).double()
+    theirs = nn.MultiheadAttention(D, n_heads, bias=False, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key.weight, ours.value.weight]))
+        theirs.out_proj.weight.copy_(ours.output.weight)
+    x = torch.randn(3, T, D, dtype=torch.float64)
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    expected, expected_map = theirs(x, x, x, attn_mask=hidden, average_attn_weights=False)
+    torch.testing.assert_close(ours(x), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(ours.attention_map(x), expected_map, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("rotary", [True, False])
+@pytest.mark.parametrize("seq_len", [1, 2, 11])
+def test_attention_equals_einsum(seq_len, rotary):
+    B, D, H = 2, 12, 3
+    attention = MultiHeadAttention(D, H, rotary=rotary).double()
+    x = torch.randn(B, seq_len, D, dtype=torch.float64)
+
+    def by_head(linear):
+        return torch.einsum("btd,hkd->bhtk", x, linear.weight.view(H, D // H, D))
+
+    q, k, v = by_head(attention.query), by_head(attention.key), by_head(attention.value)
+    if rotary:
+        q, k = rotate_as_complex_numbers(q), rotate_as_complex_numbers(k)
+    weights = torch.exp(torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(D // H)).tril()
+    weights = weights / weights.sum(-1, keepdim=True)
+    mixed = torch.einsum("bhts,bhsk->bthk", weights, v).reshape(B, seq_len, D)
+    expected = torch.einsum("btd,ed->bte", mixed, attention.output.weight)
+    torch.testing.assert_close(attention(x), expected, rtol=0, atol=1e-10)
+
+
+def test_attention_map_is_causal_and_its_rows_sum_to_one():
+    attention = randomize(MultiHeadAttention(8, 2))
+    weights = attention.attention_map(torch.randn(3, 6, 8))
+    assert weights.shape == (3, 2, 6, 6)
+    assert torch.equal(weights.triu(1), torch.zeros_like(weights))
+    assert (weights.tril() > 0).sum() == 3 * 2 * 21
+    torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, 6))
+
+
+@pytest.mark.parametrize("rotary", [True, False])
+def test_attention_map_times_values_is_the_forward_pass(rotary):
+    attention = randomize(MultiHeadAttention(12, 3, rotary)).double()
+    x = torch.randn(2, 9, 12, dtype=torch.float64)
+    values = attention.heads(x)[2]
+    mixed = (attention.attention_map(x) @ values).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(attention.output(mixed), attention(x), rtol=0, atol=1e-10)
+
+
+def test_only_rotation_tells_the_order_of_earlier_tokens():
+    x = torch.randn(1, 6, 8, dtype=torch.float64)
+    shuffled = x[:, [3, 1, 4, 0, 2, 5]]
+    blind, seeing = MultiHeadAttention(8, 2, rotary=False).double(), MultiHeadAttention(8, 2).double()
+    torch.testing.assert_close(blind(x)[:, -1], blind(shuffled)[:, -1], rtol=0, atol=1e-12)
+    assert (seeing(x)[:, -1] - seeing(shuffled)[:, -1]).abs().max() > 1e-3
+
+
+def test_attention_has_four_square_matrices_and_nothing_else():
+    assert [tuple(p.shape) for p in MultiHeadAttention(12, 3).parameters()] == [(12, 12)] * 4
+
+
+# Layers
+
+
+def test_feed_forward_is_two_matrices_around_the_activation():
+    feed_forward = FeedForward(4, 10, nn.Tanh())
+    assert sorted(tuple(p.shape) for p in feed_forward.parameters()) == [(4, 10), (10, 4)]
+    x = torch.randn(2, 3, 4)
+    expected = torch.tanh(x @ feed_forward.up.weight.T) @ feed_forward.down.weight.T
+    torch.testing.assert_close(feed_forward(x), expected)
+
+
+def layer_norm(x, norm):
+    centered = x - x.mean(-1, keepdim=True)
+    return centered / (centered.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight + norm.bias
+
+
+def test_layer_is_the_pre_norm_equation():
+    attention, feed_forward = MultiHeadAttention(8, 2), FeedForward(8, 16, nn.ReLU())
+    layer = randomize(TransformerLayer(attention, feed_forward, 8)).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    h = x + attention(layer_norm(x, layer.norm1))
+    expected = h + feed_forward(layer_norm(h, layer.norm2))
+    torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-10)
+
+
+def test_dropout_acts_on_what_the_blocks_add_and_in_training_only():
+    layer = TransformerLayer(MultiHeadAttention(8, 2), FeedForward(8, 16, nn.ReLU()), 8, dropout=0.5)
+    x = torch.randn(2, 5, 8)
+    assert not torch.equal(layer(x), layer(x))
+    layer.eval()
+    assert torch.equal(layer(x), layer(x))
+    all_dropped = TransformerLayer(MultiHeadAttention(8, 2), FeedForward(8, 16, nn.ReLU()), 8, dropout=1.0)
+    assert torch.equal(all_dropped(x), x)
+
+
+class Affine(nn.Module):
+    def __init__(self, a, b):
+        super().__init__()
+        self.a, self.b = a, b
+
+    def forward(self, x, cache=None):
+        return self.a * x + self.b
+
+
+def test_stack_calls_its_layers_in_order():
+    assert Stack([Affine(2, 1), Affine(10, 0)])(torch.ones(1, 1, 1)).item() == 30
+
+
+# The language model
+
+
+def test_logits_are_those_of_norm_body_and_the_tied_embedding():
+    model = randomize(build_model("transformer", vocab_size=7, d_model=8, n_layers=2, n_heads=2)).double()
+    tokens = torch.randint(7, (3, 5))
+    E = model.embedding.weight
+    h = F.one_hot(tokens, 7).double() @ E
+    for layer in model.body:
+        h = layer(h)
+    logits = model(tokens)
+    assert logits.shape == (3, 5, 7)
+    torch.testing.assert_close(logits, layer_norm(h, model.norm) @ E.T, rtol=0, atol=1e-10)
+
+
+def test_input_and_output_share_one_embedding_matrix():
+    V, D, L, ff = 7, 8, 2, 20
+    model = build_model("transformer", vocab_size=V, d_model=D, n_layers=L, n_heads=2, d_ff=ff)
+    assert [name for name, p in model.named_parameters() if V in p.shape] == ["embedding.weight"]
+    layers = L * (4 * D * D + 2 * D * ff + 4 * D)
+    assert sum(p.numel() for p in model.parameters()) == V * D + layers + 2 * D
+    tokens = torch.tensor([[1, 2]])
+    before = model(tokens)
+    with torch.no_grad():
+        model.embedding.weight[5] += 1  # a token that is not in the input
+    changed = (model(tokens) != before)[0].any(0).nonzero().flatten().tolist()
+    assert changed == [5]
+
+
+def test_a_new_model_predicts_all_tokens_about_alike():
+    model = build_model("transformer", vocab_size=50, d_model=64, n_heads=4)
+    tokens = torch.randint(50, (4, 33))
+    loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    assert abs(loss.item() - math.log(50)) < 0.1
+
+
+def test_any_body_with_a_cache_argument_makes_a_language_model():
+    model = LanguageModel(Affine(1, 0), vocab_size=3, d_model=4, max_seq_len=9)
+    assert model(torch.zeros(2, 9, dtype=torch.int64)).shape == (2, 9, 3)
+
+
+def test_sizes_and_dropout_reach_the_model():
+    model = build_model(
+        "transformer", vocab_size=5, d_model=12, n_layers=3, n_heads=2, d_ff=7, max_seq_len=11, dropout=0.25
+    )
+    assert (model.vocab_size, model.d_model, model.max_seq_len, len(model.body)) == (5, 12, 11, 3)
+    assert {m.n_heads for m in model.modules() if isinstance(m, MultiHeadAttention)} == {2}
+    assert {m.up.out_features for m in model.modules() if isinstance(m, FeedForward)} == {7}
+    assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.25}
+    default = build_model("transformer", vocab_size=5, d_model=12, n_heads=2)
+    assert {m.up.out_features for m in default.modules() if isinstance(m, FeedForward)} == {48}
