@@ -14,7 +14,7 @@ import torch
 import tyro
 from accelerate import PartialState
 
-from .checks import require
+from .checks import require, require_known
 from .corpus import Vocabulary, load_corpus
 from .models import build_model, model_names
 from .training import Metrics, TrainingConfig
@@ -49,6 +49,7 @@ def train(
         training: how to train.
     """
     out = out or RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    require_known("name", name, model_names())
     require(not out.exists(), "out", str(out), "a folder that does not exist yet")
     text = load_corpus(corpus)
     torch.manual_seed(training.seed)

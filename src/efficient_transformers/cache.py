@@ -53,7 +53,7 @@ class Cache:
         """Append each ``[batch, heads, seq, channels]`` along ``seq``; return all positions so far."""
         start, end = self.length(layer), self.length(layer) + new[0].shape[2]
         self.check_batch(new[0].shape[0])
-        buffers = self._buffers.get(layer, [x[:, :, :0] for x in new])
+        buffers = self._buffers.get(layer, [x[:, :, :0].detach() for x in new])
         if end > buffers[0].shape[2]:
             room = [x.new_empty(*x.shape[:2], max(2 * start, end, 16), x.shape[3]) for x in new]
             for larger, old in zip(room, buffers, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -204,14 +203,20 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoo
     return figure
 
 
-def plot_corpus(corpus: Corpus, text: str, names: Mapping[str, int]) -> Figure:
-    """What a corpus holds: how often each character comes, and how long the named parts are."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.2), layout="constrained", width_ratios=(3, 2))
-    counts = Counter(text).most_common()
-    left.bar(range(len(counts)), [n / len(text) for _, n in counts], color="#7F8FA6")
+def plot_corpus(corpus: Corpus) -> Figure:
+    """What a corpus holds: how often each character comes, and how much of the text is held out."""
+    parts = {"training": corpus.train, "validation": corpus.validation}
+    share = torch.bincount(torch.cat(list(parts.values()))).double()
+    share, order = (share / share.sum()).sort(descending=True)
     shown = {" ": "space", "\n": "line"}
-    left.set_xticks(range(len(counts)), [shown.get(c, c) for c, _ in counts], fontsize=5)
-    left.set(yscale="log", ylabel="share of the text", title=f"{len(counts)} characters by frequency")
-    right.barh(list(names), [n / 1000 for n in names.values()], color="#7F8FA6")
-    right.set(xlabel="thousand characters", title="what is held out")
+    characters = [corpus.vocabulary.characters[i] for i in order.tolist()]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.2), layout="constrained", width_ratios=(4, 1))
+    left.bar(range(len(order)), share, color="#7F8FA6")
+    left.set_xticks(range(len(order)), [shown.get(c, c.replace("$", r"\$")) for c in characters], fontsize=6.5)
+    left.tick_params(axis="x", length=0)
+    left.get_xticklabels()[0].set_rotation(90)
+    left.get_xticklabels()[characters.index("\n")].set_rotation(90)
+    left.set(yscale="log", ylabel="share of the text", title=f"{len(order)} characters", xlim=(-1, len(order)))
+    right.bar(list(parts), [len(part) / 1e6 for part in parts.values()], color="#7F8FA6")
+    right.set(ylabel="million characters")
     return figure

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from .checks import require_int
-from .transformer import LanguageModel
 
 
 def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
@@ -23,8 +22,8 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
     at zero hides no path.
 
     Args:
-        module: ``[batch, seq, d_model]`` to ``[batch, seq, ...]``, with an attribute ``d_model``; or a
-            :class:`LanguageModel`, which is entered after its embedding.
+        module: ``[batch, seq, d_model]`` to ``[batch, seq, ...]``, with an attribute ``d_model``; a language model,
+            which is a module with an ``embedding``, is entered behind it.
         seq_len: length of the random inputs.
         seed: of the inputs and the projection.
 
@@ -37,8 +36,8 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
     require_int("seq_len", seq_len, at_least=1)
     exact = copy.deepcopy(module).double().cpu().eval()
     function: Callable[[Tensor], Tensor] = exact
-    if isinstance(exact, LanguageModel):
-        function = nn.Sequential(exact.body, exact.norm)
+    if hasattr(exact, "embedding"):
+        function = nn.Sequential(exact.body, exact.norm)  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in exact.parameters():

@@ -42,6 +42,18 @@ def primer_ez(
     return Stack([layer() for _ in range(n_layers)])
 
 
+def initialize(body: nn.Module) -> None:
+    """Give projections a spread of 1 / sqrt(inputs), and the last one of a branch zeros: layers start as identity."""
+    for module in body.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=module.in_features**-0.5)
+    for module in body.modules():
+        if isinstance(module, MultiHeadAttention):
+            nn.init.zeros_(module.output.weight)
+        elif isinstance(module, FeedForward):
+            nn.init.zeros_(module.down.weight)
+
+
 BODIES: dict[str, Callable[..., nn.Module]] = {"transformer": transformer, "primer-ez": primer_ez}
 
 
@@ -94,6 +106,7 @@ def build_model(
         require(option in known, "option", option, f"one of {known}, the options of {name!r}", TypeError)
 
     body = BODIES[name](**sizes, **options)
+    initialize(body)
     model = LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len, dropout=dropout)
     model._hub_mixin_config = {
         "name": name, "vocab_size": vocab_size, "max_seq_len": max_seq_len, **sizes, **options

@@ -1,0 +1,295 @@
+"""The three promises of every sequence-mixing module: it never reads the future, the total length does not matter,
+and piece by piece with a cache it computes what it computes on the whole sequence. Every model of the book is covered:
+a model that is added to ``build_model`` is tested here by its name."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from efficient_transformers import (
+    Cache,
+    CausalDepthwiseConv,
+    MultiDConvHeadAttention,
+    MultiHeadAttention,
+    build_model,
+    leak_map,
+    model_names,
+)
+
+MAX_LEN = 48
+CONVOLUTION = {"kernel_size": st.integers(1, 7), "sharing": st.sampled_from(["heads", "none", "all"])}
+OPTIONS = {"primer-ez": CONVOLUTION}  # of the models that have any
+
+every_model = pytest.mark.parametrize("name", model_names())
+
+
+def randomize(module):
+    """Weights far from their special initial values, so that nothing is equal by accident."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    return module.eval()
+
+
+@st.composite
+def models(draw, name):
+    torch.manual_seed(draw(st.integers(0, 2**16)))
+    heads, d_head = draw(st.integers(1, 3)), draw(st.sampled_from([2, 4, 8]))
+    options = {option: draw(values) for option, values in OPTIONS.get(name, {}).items()}
+    model = build_model(
+        name,
+        vocab_size=11,
+        d_model=heads * d_head,
+        n_heads=heads,
+        n_layers=draw(st.integers(1, 2)),
+        max_seq_len=MAX_LEN,
+        **options,
+    )
+    return randomize(model)
+
+
+@st.composite
+def modules(draw):
+    """A sequence-mixing module on its own."""
+    torch.manual_seed(draw(st.integers(0, 2**16)))
+    heads, d_head = draw(st.integers(1, 3)), draw(st.sampled_from([2, 4, 8]))
+    options = {option: draw(values) for option, values in CONVOLUTION.items()}
+    kind = draw(st.sampled_from(["attention", "order-blind attention", "convolution", "both"]))
+    if kind == "convolution":
+        return randomize(CausalDepthwiseConv(heads * d_head, heads, **options))
+    if kind == "both":
+        return randomize(MultiDConvHeadAttention(heads * d_head, heads, **options))
+    return randomize(MultiHeadAttention(heads * d_head, heads, rotary=kind == "attention"))
+
+
+@st.composite
+def cut_points(draw, at_most=MAX_LEN):
+    """A length and any way of cutting it: the lengths of the pieces."""
+    length = draw(st.integers(1, at_most))
+    cuts = sorted(draw(st.sets(st.integers(1, length - 1)))) if length > 1 else []
+    return [end - start for start, end in zip([0, *cuts], [*cuts, length], strict=True)]
+
+
+def in_pieces(module, x, pieces, cache=None):
+    cache = cache or Cache(x.shape[0])
+    return torch.cat([module(piece, cache) for piece in x.split(pieces, dim=1)], dim=1)
+
+
+def assert_equal_up_to(tolerance, actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
+
+
+# Whole models
+
+
+@every_model
+@given(data=st.data())
+def test_later_tokens_change_no_bit_of_earlier_logits(name, data):
+    model = data.draw(models(name))
+    batch, length = data.draw(st.integers(1, 3)), data.draw(st.integers(2, MAX_LEN))
+    t = data.draw(st.integers(0, length - 2))
+    tokens = torch.randint(11, (batch, length))
+    changed = tokens.clone()
+    changed[:, t + 1 :] = (tokens[:, t + 1 :] + torch.randint(1, 11, (batch, length - t - 1))) % 11
+    with torch.no_grad():
+        before, after = model(tokens), model(changed)
+    assert torch.equal(before[:, : t + 1], after[:, : t + 1])
+    assert not torch.equal(before[:, t + 1], after[:, t + 1])
+
+
+@every_model
+@given(data=st.data())
+def test_logits_do_not_depend_on_the_total_length(name, data):
+    model = data.draw(models(name))
+    length = data.draw(st.integers(1, MAX_LEN))
+    n = data.draw(st.integers(1, length))
+    tokens = torch.randint(11, (data.draw(st.integers(1, 3)), length))
+    with torch.no_grad():
+        assert_equal_up_to(1e-5, model(tokens[:, :n]), model(tokens)[:, :n])
+
+
+@every_model
+@given(data=st.data())
+def test_logits_do_not_depend_on_the_other_sequences_of_the_batch(name, data):
+    model = data.draw(models(name))
+    tokens = torch.randint(11, (3, data.draw(st.integers(1, MAX_LEN))))
+    with torch.no_grad():
+        assert_equal_up_to(1e-5, torch.cat([model(row) for row in tokens.split(1)]), model(tokens))
+
+
+@every_model
+@given(data=st.data())
+def test_pieces_with_a_cache_equal_the_whole(name, data):
+    model = data.draw(models(name))
+    pieces = data.draw(cut_points())
+    tokens = torch.randint(11, (data.draw(st.integers(1, 3)), sum(pieces)))
+    cache = Cache(tokens.shape[0])
+    with torch.no_grad():
+        assert_equal_up_to(1e-5, in_pieces(model, tokens, pieces, cache), model(tokens))
+    assert cache.tokens_read == sum(pieces)
+
+
+@every_model
+@given(data=st.data())
+def test_pieces_with_a_cache_equal_the_whole_in_bfloat16(name, data):
+    model = data.draw(models(name)).to(torch.bfloat16)
+    pieces = data.draw(cut_points())
+    tokens = torch.randint(11, (data.draw(st.integers(2, 3)), sum(pieces)))
+    with torch.no_grad():
+        whole = model(tokens)
+        assert whole.dtype == torch.bfloat16
+        assert_equal_up_to(2e-2, in_pieces(model, tokens, pieces), whole)
+
+
+@every_model
+def test_token_by_token_equals_the_whole(name):
+    model = randomize(build_model(name, vocab_size=11, d_model=8, n_layers=2, n_heads=2, max_seq_len=70))
+    tokens = torch.randint(11, (2, 70))  # long enough for the cache's buffers to grow more than once
+    with torch.no_grad():
+        assert_equal_up_to(1e-5, in_pieces(model, tokens, [1] * 70), model(tokens))
+
+
+@every_model
+def test_two_caches_of_one_model_do_not_disturb_each_other(name):
+    model = randomize(build_model(name, vocab_size=11, d_model=8, n_layers=2, n_heads=2))
+    a, b = torch.randint(11, (2, 2, 24))
+    cache_a, cache_b = Cache(2), Cache(2)
+    outputs = [(model(x, cache_a), model(y, cache_b)) for x, y in zip(a.split(3, 1), b.split(3, 1), strict=True)]
+    for tokens, pieces in zip((a, b), zip(*outputs, strict=True), strict=True):
+        assert_equal_up_to(1e-5, torch.cat(pieces, dim=1), model(tokens))
+
+
+@every_model
+def test_a_cache_keeps_no_gradient(name):
+    model = build_model(name, vocab_size=11, d_model=8, n_layers=1, n_heads=2)
+    cache, tokens = Cache(1), torch.randint(11, (1, 6))
+    model(tokens[:, :3], cache).sum().backward()
+    model.zero_grad()
+    model(tokens[:, 3:], cache).sum().backward()  # would fail if it reached into the graph of the first piece
+    assert model.embedding.weight.grad is not None
+
+
+@every_model
+@given(data=st.data())
+def test_leak_map_is_exactly_lower_triangular(name, data):
+    leak = leak_map(data.draw(models(name)), data.draw(st.integers(1, 12)))
+    assert torch.equal(leak.triu(1), torch.zeros_like(leak))
+    assert (leak.diagonal() > 0).all()
+
+
+@every_model
+def test_the_last_token_depends_on_every_earlier_one(name):
+    model = randomize(build_model(name, vocab_size=11, d_model=8, n_layers=2, n_heads=2))
+    assert (leak_map(model, 16)[-1] > 0).all()
+
+
+# Modules alone
+
+
+@given(data=st.data())
+def test_modules_alone_change_no_earlier_bit(data):
+    module = data.draw(modules())
+    length = data.draw(st.integers(2, 40))
+    t = data.draw(st.integers(0, length - 2))
+    x = torch.randn(2, length, module.d_model)
+    changed = x.clone()
+    changed[:, t + 1 :] = 100 * torch.randn(2, length - t - 1, module.d_model)
+    with torch.no_grad():
+        before, after = module(x), module(changed)
+    assert torch.equal(before[:, : t + 1], after[:, : t + 1])
+    assert not torch.equal(before[:, t + 1], after[:, t + 1])
+
+
+@given(data=st.data())
+def test_modules_alone_do_not_depend_on_the_total_length(data):
+    module = data.draw(modules())
+    length = data.draw(st.integers(1, 40))
+    n = data.draw(st.integers(1, length))
+    x = torch.randn(2, length, module.d_model)
+    with torch.no_grad():
+        assert_equal_up_to(1e-5, module(x[:, :n]), module(x)[:, :n])
+
+
+@given(data=st.data())
+def test_modules_alone_equal_the_whole_in_pieces(data):
+    module = data.draw(modules())
+    pieces = data.draw(cut_points())
+    x = torch.randn(data.draw(st.integers(1, 3)), sum(pieces), module.d_model)
+    with torch.no_grad():
+        assert_equal_up_to(1e-5, in_pieces(module, x, pieces), module(x))
+
+
+@given(data=st.data())
+def test_modules_alone_equal_the_whole_in_pieces_in_bfloat16(data):
+    module = data.draw(modules()).to(torch.bfloat16)
+    pieces = data.draw(cut_points())
+    x = torch.randn(2, sum(pieces), module.d_model, dtype=torch.bfloat16)
+    with torch.no_grad():
+        assert_equal_up_to(2e-2, in_pieces(module, x, pieces), module(x))
+
+
+@given(data=st.data())
+def test_modules_alone_have_a_lower_triangular_leak_map(data):
+    module = data.draw(modules())
+    leak = leak_map(module, data.draw(st.integers(1, 12)))
+    assert torch.equal(leak.triu(1), torch.zeros_like(leak))
+    seen = leak > 0
+    if isinstance(module, CausalDepthwiseConv):
+        assert torch.equal(seen, torch.ones_like(seen).tril().triu(1 - module.kernel_size))
+    else:
+        assert seen.tril().sum() == leak.shape[0] * (leak.shape[0] + 1) // 2
+
+
+# Negative controls: what the tests above must be able to see
+
+
+class LateConv(CausalDepthwiseConv):
+    """One zero of the padding is on the wrong side, so that each output sees one token of the future."""
+
+    def forward(self, x, cache=None):
+        D, K = self.d_model, self.kernel_size
+        kernel = self.weight.flip(2).expand(self.n_heads, D // self.n_heads, K).reshape(D, 1, K)
+        return F.conv1d(F.pad(x.mT, (K - 2, 1)), kernel, groups=D).mT
+
+
+def test_leak_map_catches_a_shifted_padding():
+    leak = leak_map(LateConv(8, 2), 6)
+    assert (leak.diagonal(1) > 0).all()
+    assert not leak.triu(2).any()
+
+
+@pytest.mark.parametrize("conv", ["conv_k", "conv_v"])
+def test_leak_map_catches_one_shifted_padding_in_a_deep_model(conv):
+    model = build_model("primer-ez", vocab_size=11, d_model=8, n_layers=3, n_heads=2)
+    assert not leak_map(model, 6).triu(1).any()
+    setattr(model.body[1].attention, conv, LateConv(8, 2))
+    assert leak_map(model, 6).triu(1).any()
+
+
+class ForgetfulCache(Cache):
+    """Starts the convolutions anew with each piece, as a decoder without their state does."""
+
+    def with_past(self, layer, x, n):
+        return F.pad(x, (0, 0, n, 0))
+
+
+def test_a_cache_without_the_convolutions_window_gives_other_logits():
+    model = build_model("primer-ez", vocab_size=11, d_model=8, n_layers=1, n_heads=2).eval()
+    tokens = torch.randint(11, (2, 12))
+    with torch.no_grad():
+        error = in_pieces(model, tokens, [5, 1, 6], ForgetfulCache(2)) - model(tokens)
+    assert error[:, :5].abs().max() < 1e-5
+    assert error.abs().max() > 1e-3
+
+
+def test_a_deep_copy_of_a_layer_has_its_own_place_in_a_cache():
+    first = randomize(CausalDepthwiseConv(4, 2))
+    both = nn.ModuleList([first, copy.deepcopy(first)])
+    cache, x = Cache(1), torch.randn(1, 8, 4)
+    pieces = [both[1](both[0](piece, cache), cache) for piece in x.split(2, dim=1)]
+    assert_equal_up_to(1e-6, torch.cat(pieces, dim=1), first(first(x)))

@@ -1,0 +1,199 @@
+"""Sampling: the cache changes nothing, the seed decides everything, and the frequencies are those of the softmax."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from efficient_transformers import build_model, model_names
+from efficient_transformers.generation import draw
+
+every_model = pytest.mark.parametrize("name", model_names())
+
+
+def small_model(name="transformer", vocab_size=11):
+    """A model with weights so large that its predictions are far from uniform, and not a copy of the last token."""
+    torch.manual_seed(1)
+    model = build_model(name, vocab_size=vocab_size, d_model=16, n_layers=2, n_heads=2, max_seq_len=40).eval()
+    with torch.no_grad():
+        for p in model.body.parameters():
+            p.add_(0.5 * torch.randn_like(p))
+        model.embedding.weight.copy_(2 * F.normalize(torch.randn_like(model.embedding.weight)))
+    return model
+
+
+def prompt(batch=3, length=4, vocab_size=11):
+    return torch.randint(vocab_size, (batch, length))
+
+
+@every_model
+def test_result_is_the_prompt_and_the_new_tokens(name):
+    start = prompt()
+    tokens = small_model(name).generate(start, 20, seed=0)
+    assert tokens.shape == (3, 24)
+    assert tokens.dtype == torch.int64
+    assert torch.equal(tokens[:, :4], start)
+    assert 0 <= tokens.min() <= tokens.max() < 11
+    assert len(tokens[:, 4:].unique()) > 2
+
+
+@every_model
+@pytest.mark.parametrize("sampling", [{"temperature": 0}, {"seed": 3}, {"seed": 3, "top_k": 4, "temperature": 2.0}])
+def test_the_cache_changes_no_token(name, sampling):
+    model, start = small_model(name), prompt()
+    assert torch.equal(
+        model.generate(start, 36, use_cache=True, **sampling), model.generate(start, 36, use_cache=False, **sampling)
+    )
+
+
+@every_model
+def test_the_cache_reads_each_token_once(name):
+    model, read = small_model(name), []
+    model.register_forward_pre_hook(lambda m, args: read.append(args[0].shape[1]))
+    model.generate(prompt(), 5, seed=0)
+    assert read == [4, 1, 1, 1, 1]
+    read.clear()
+    model.generate(prompt(), 5, seed=0, use_cache=False)
+    assert read == [4, 5, 6, 7, 8]
+
+
+@every_model
+def test_a_batch_of_prompts_equals_single_prompts_when_greedy(name):
+    model, start = small_model(name), prompt(batch=4)
+    singles = [model.generate(row, 20, temperature=0) for row in start.split(1)]
+    assert torch.equal(model.generate(start, 20, temperature=0), torch.cat(singles))
+
+
+@every_model
+def test_temperature_zero_takes_the_likeliest_token(name):
+    model, tokens = small_model(name), prompt()
+    result = model.generate(tokens, 12, temperature=0)
+    assert len(result[:, 4:].unique()) > 2  # a model that only repeats itself would prove little
+    for _ in range(12):
+        tokens = torch.cat([tokens, model(tokens)[:, -1].argmax(-1, keepdim=True)], dim=1)
+    assert torch.equal(result, tokens)
+
+
+def test_top_k_of_one_is_greedy():
+    model, start = small_model(), prompt()
+    assert torch.equal(model.generate(start, 20, top_k=1), model.generate(start, 20, temperature=0))
+
+
+def test_a_tiny_temperature_is_greedy():
+    model, start = small_model(), prompt()
+    assert torch.equal(model.generate(start, 20, temperature=1e-42), model.generate(start, 20, temperature=0))
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_top_k_draws_all_of_the_k_likeliest_tokens_and_no_other(k):
+    model, start = small_model(), prompt(batch=1)
+    likeliest = model(start)[0, -1].topk(k).indices
+    drawn = model.generate(start.expand(3000, -1), 1, temperature=5.0, top_k=k, seed=0)[:, -1].unique()
+    assert torch.equal(drawn, likeliest.sort().values)
+
+
+def test_top_k_keeps_exactly_k_tokens_when_several_are_equally_likely():
+    logits = torch.zeros(500, 8)
+    assert len(draw(logits, 1.0, 3, torch.Generator().manual_seed(0)).unique()) == 3
+
+
+def test_top_k_above_the_vocabulary_restricts_nothing():
+    model, start = small_model(), prompt()
+    assert torch.equal(model.generate(start, 20, top_k=99, seed=5), model.generate(start, 20, seed=5))
+
+
+def test_the_seed_decides_the_draws():
+    model, start = small_model(), prompt()
+    once = model.generate(start, 30, seed=7)
+    torch.manual_seed(123)
+    assert torch.equal(once, model.generate(start, 30, seed=7))
+    assert not torch.equal(once, model.generate(start, 30, seed=8))
+
+
+def test_without_a_seed_each_call_draws_anew():
+    model, start = small_model(), prompt()
+    results = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        results.append(model.generate(start, 30, temperature=3.0))
+    assert not torch.equal(*results)
+
+
+def test_draws_leave_the_global_random_numbers_alone():
+    model, start = small_model(), prompt()
+    before = torch.get_rng_state()
+    model.generate(start, 10, seed=4)
+    model.generate(start, 10)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_draws_have_the_frequencies_of_the_softmax():
+    model, n = small_model(vocab_size=6), 20_000
+    start = torch.tensor([[3, 1]])
+    probabilities = (model(start)[0, -1] / 1.7).softmax(-1)
+    assert probabilities.max() < 0.9  # so that there is something to measure
+    drawn = model.generate(start.expand(n, -1), 1, temperature=1.7, seed=0)[:, -1]
+    frequencies = torch.bincount(drawn, minlength=6) / n
+    torch.testing.assert_close(frequencies, probabilities.detach(), rtol=0, atol=0.015)
+
+
+def test_rows_of_a_batch_are_drawn_independently():
+    tokens = small_model().generate(torch.zeros(8, 1, dtype=torch.int64), 20, temperature=3.0, seed=0)
+    assert len({tuple(row) for row in tokens.tolist()}) == 8
+
+
+def test_dropout_is_off_while_generating():
+    model = build_model("transformer", vocab_size=11, d_model=16, n_layers=1, n_heads=2, dropout=0.5).train()
+    start = prompt()
+    assert torch.equal(model.generate(start, 20, temperature=0), model.generate(start, 20, temperature=0))
+
+
+def test_no_gradient_is_kept():
+    model, outputs = small_model(), []
+    model.register_forward_hook(lambda m, args, y: outputs.append(y))
+    tokens = model.generate(prompt(), 3)
+    assert not tokens.requires_grad
+    assert len(outputs) == 3
+    assert not any(y.requires_grad for y in outputs)
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_mode_is_the_same_afterwards(training):
+    model = small_model().train(training)
+    model.generate(prompt(), 3)
+    assert {m.training for m in model.modules()} == {training}
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_mode_is_the_same_after_an_error(training):
+    model = small_model().train(training)
+    with pytest.raises(ValueError, match="temperature"):
+        model.generate(prompt(), 3, temperature=-1.0)
+    assert {m.training for m in model.modules()} == {training}
+
+    def fail(module, args):
+        assert not module.training
+        raise RuntimeError("in the middle")
+
+    model.norm.register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        model.generate(prompt(), 3)
+    assert {m.training for m in model.modules()} == {training}
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_zero_new_tokens_give_the_prompt(use_cache):
+    start = prompt()
+    assert torch.equal(small_model().generate(start, 0, use_cache=use_cache), start)
+
+
+@every_model
+def test_prompt_and_new_tokens_may_fill_the_model(name):
+    assert small_model(name).generate(prompt(length=1), 39, seed=0).shape == (3, 40)
+
+
+def test_generation_leaves_the_prompt_alone():
+    start = prompt()
+    before = start.clone()
+    small_model().generate(start, 5)
+    assert torch.equal(start, before)

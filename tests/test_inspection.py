@@ -1,0 +1,171 @@
+"""The inspection tools on modules whose answers are known."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from efficient_transformers import (
+    CausalDepthwiseConv,
+    FeedForward,
+    MultiHeadAttention,
+    Stack,
+    build_model,
+    leak_map,
+    model_names,
+    receptive_field,
+    shape_trace,
+)
+
+
+class Apply(nn.Module):
+    """A function of ``[batch, seq, 4]`` as a module."""
+
+    d_model = 4
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def stacked(*layers):
+    stack = Stack(layers)
+    stack.d_model = 4
+    return stack
+
+
+KNOWN = {
+    "identity": (lambda x: x, torch.eye(5, dtype=torch.bool)),
+    "cumulative sum": (lambda x: x.cumsum(1), torch.ones(5, 5, dtype=torch.bool).tril()),
+    "reversed cumulative sum": (lambda x: x.flip(1).cumsum(1).flip(1), torch.ones(5, 5, dtype=torch.bool).triu()),
+    "mean over the sequence": (lambda x: x + x.mean(1, keepdim=True), torch.ones(5, 5, dtype=torch.bool)),
+    "shift to the right": (lambda x: nn.functional.pad(x, (0, 0, 1, -1)), torch.eye(5, dtype=torch.bool).roll(1, 0)),
+    "nothing": (lambda x: 0 * x, torch.zeros(5, 5, dtype=torch.bool)),
+    "one channel of four": (lambda x: x[..., :1], torch.eye(5, dtype=torch.bool)),
+    "output by head": (lambda x: x.unflatten(2, (2, 2)).cumsum(1), torch.ones(5, 5, dtype=torch.bool).tril()),
+}
+KNOWN["shift to the right"][1][0] = False
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_leak_map_of_a_known_module(what):
+    function, expected = KNOWN[what]
+    leak = leak_map(Apply(function), 5)
+    assert leak.shape == (5, 5)
+    assert leak.dtype == torch.float64
+    assert torch.equal(leak > 0, expected)
+
+
+def test_leak_map_is_the_size_of_the_derivative():
+    once, thrice = leak_map(Apply(lambda x: x.cumsum(1)), 5), leak_map(Apply(lambda x: 3 * x.cumsum(1)), 5)
+    torch.testing.assert_close(thrice, 3 * once)
+
+
+def test_leak_map_sees_a_tiny_leak():
+    leak = leak_map(Apply(lambda x: x + 1e-12 * x.flip(1)), 4)
+    assert torch.equal(leak > 0, torch.eye(4, dtype=torch.bool) | torch.eye(4, dtype=torch.bool).flip(1))
+
+
+def test_leak_map_is_the_same_for_the_same_seed():
+    attention = MultiHeadAttention(8, 2)
+    assert torch.equal(leak_map(attention, 5), leak_map(attention, 5))
+    assert not torch.equal(leak_map(attention, 5), leak_map(attention, 5, seed=1))
+
+
+def test_leak_map_leaves_module_and_random_numbers_alone():
+    model = build_model("primer-ez", vocab_size=5, d_model=8, n_heads=2, n_layers=1, dropout=0.5).train()
+    before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    leak_map(model, 5)
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), state)
+    for name, p in model.named_parameters():
+        assert p.grad is None
+        assert p.dtype == torch.float32
+        assert torch.equal(p, before[name])
+
+
+def test_leak_map_ignores_dropout():
+    model = build_model("transformer", vocab_size=5, d_model=8, n_heads=2, n_layers=1, dropout=0.9).train()
+    assert (leak_map(model, 8).tril() > 0).sum() == 36
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_receptive_field_of_a_convolution_is_its_width(width):
+    assert receptive_field(CausalDepthwiseConv(4, 2, width), 9) == width
+
+
+@pytest.mark.parametrize(("widths", "expected"), [((3, 3), 5), ((3, 5), 7), ((1, 3, 5), 7), ((3, 3, 3), 7)])
+def test_receptive_fields_of_stacked_convolutions_add_up(widths, expected):
+    assert receptive_field(stacked(*[CausalDepthwiseConv(4, 2, w) for w in widths]), 9) == expected
+
+
+def test_receptive_field_is_at_most_the_sequence():
+    assert receptive_field(CausalDepthwiseConv(4, 2, 7), 3) == 3
+
+
+def test_receptive_field_counts_from_the_earliest_token_seen():
+    def first_and_last(x):
+        return x + x[:, :1]
+
+    assert receptive_field(Apply(first_and_last), 6) == 6
+    assert receptive_field(Apply(lambda x: 0 * x), 6) == 0
+
+
+# Shapes
+
+
+def test_shape_trace_has_one_row_per_call_in_the_order_of_the_results():
+    trace = shape_trace(FeedForward(4, 10, nn.ReLU()), torch.zeros(2, 3, 4))
+    assert trace.rows == [
+        ("up", "Linear", "[2, 3, 4]", "[2, 3, 10]", 40),
+        ("activation", "ReLU", "[2, 3, 10]", "[2, 3, 10]", 0),
+        ("down", "Linear", "[2, 3, 10]", "[2, 3, 4]", 40),
+        ("(all)", "FeedForward", "[2, 3, 4]", "[2, 3, 4]", 0),
+    ]
+
+
+def test_shape_trace_prints_as_an_aligned_table():
+    lines = str(shape_trace(FeedForward(4, 10, nn.ReLU()), torch.zeros(2, 3, 4))).splitlines()
+    assert [line.split()[0] for line in lines] == ["module", "up", "activation", "down", "(all)"]
+    assert len({line.index(c) for line, c in zip(lines[1:], ("Linear", "ReLU", "Linear", "Feed"), strict=True)}) == 1
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_shape_trace_of_a_model_accounts_for_every_parameter(name):
+    model = build_model(name, vocab_size=5, d_model=8, n_heads=2, n_layers=2)
+    trace = shape_trace(model, torch.zeros(2, 6, dtype=torch.int64))
+    assert sum(row[-1] for row in trace.rows) == sum(p.numel() for p in model.parameters())
+    assert trace.rows[0][2] == "[2, 6]"
+    assert trace.rows[-1][3] == "[2, 6, 5]"
+
+
+def test_shape_trace_records_each_call_of_a_module_that_is_used_twice():
+    layer = nn.Linear(4, 4)
+    trace = shape_trace(nn.Sequential(layer, nn.ReLU(), layer), torch.zeros(1, 4))
+    assert [row[1] for row in trace.rows] == ["Linear", "ReLU", "Linear", "Sequential"]
+
+
+def test_shape_trace_shows_every_tensor_of_a_tuple():
+    trace = shape_trace(nn.GRU(3, 5), torch.zeros(7, 2, 3), torch.zeros(1, 2, 5))
+    assert trace.rows[0][2:4] == ("[7, 2, 3] [1, 2, 5]", "[7, 2, 5] [1, 2, 5]")
+
+
+def hooks(module):
+    return sum(len(m._forward_hooks) for m in module.modules())
+
+
+def test_shape_trace_removes_its_hooks_also_after_an_error():
+    module = FeedForward(4, 10, nn.ReLU())
+    shape_trace(module, torch.zeros(2, 3, 4))
+    assert hooks(module) == 0
+    with pytest.raises(RuntimeError):
+        shape_trace(module, torch.zeros(2, 3, 5))
+    assert hooks(module) == 0
+    own = module.register_forward_hook(lambda m, args, y: None)
+    shape_trace(module, torch.zeros(2, 3, 4))
+    assert hooks(module) == 1
+    own.remove()

@@ -1,0 +1,165 @@
+"""Saving and loading: a folder restores the exact model, and a folder that cannot says why."""
+
+import json
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from efficient_transformers import LanguageModel, Stack, build_model, model_names
+
+SIZES = {"vocab_size": 9, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_seq_len": 20, "dropout": 0.25}
+OPTIONS = {"primer-ez": {"kernel_size": 5, "sharing": "none"}}
+
+every_model = pytest.mark.parametrize("name", model_names())
+
+
+def some_model(name="transformer"):
+    model = build_model(name, **SIZES, **OPTIONS.get(name, {}))
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p))
+    return model
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A folder with a small model."""
+    some_model().save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def edit_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+@every_model
+@pytest.mark.parametrize("kind", [str, lambda path: path], ids=["str", "Path"])
+def test_a_folder_restores_the_exact_model(tmp_path, name, kind):
+    model = some_model(name)
+    model.save_pretrained(kind(tmp_path / "model"))
+    torch.manual_seed(99)  # nothing may be left to chance
+    restored = LanguageModel.from_pretrained(kind(tmp_path / "model"))
+    assert type(restored) is LanguageModel
+    assert str(restored) == str(model)
+    assert restored.config == model.config
+    expected, state = model.state_dict(), restored.state_dict()
+    assert state.keys() == expected.keys()
+    for key, value in expected.items():
+        assert state[key].dtype == value.dtype
+        assert torch.equal(state[key], value)
+    tokens = torch.randint(9, (3, 20))
+    assert torch.equal(restored(tokens), model.eval()(tokens))
+
+
+def test_a_restored_model_is_in_eval_mode_and_can_be_trained(saved):
+    model = LanguageModel.from_pretrained(saved)
+    assert not any(m.training for m in model.modules())
+    model(torch.zeros(1, 2, dtype=torch.int64)).sum().backward()
+    assert model.embedding.weight.grad is not None
+
+
+@every_model
+def test_config_json_holds_the_arguments_of_build_model(tmp_path, name):
+    some_model(name).save_pretrained(tmp_path)
+    expected = {"name": name, **SIZES, **OPTIONS.get(name, {})}
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config == expected
+    assert build_model(**config).config == expected
+
+
+def test_config_holds_the_default_of_d_ff():
+    assert build_model("transformer", vocab_size=9, d_model=8, n_heads=2).config["d_ff"] == 32
+
+
+def test_the_weights_file_holds_every_parameter_once(saved):
+    with safe_open(saved / "model.safetensors", framework="pt") as file:
+        assert sorted(file.keys()) == sorted(some_model().state_dict())
+
+
+def test_saving_again_replaces_what_was_there(saved):
+    newer = some_model("primer-ez")
+    newer.save_pretrained(saved)
+    restored = LanguageModel.from_pretrained(saved)
+    assert restored.config == newer.config
+    assert torch.equal(restored.embedding.weight, newer.embedding.weight)
+
+
+def test_two_restored_models_share_nothing(saved):
+    first, second = LanguageModel.from_pretrained(saved), LanguageModel.from_pretrained(saved)
+    before = second.embedding.weight.clone()
+    with torch.no_grad():
+        first.embedding.weight.zero_()
+    assert torch.equal(second.embedding.weight, before)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_a_missing_file_is_named(saved, file):
+    (saved / file).unlink()
+    with pytest.raises(ValueError, match=f"{saved.name}.*{file}"):
+        LanguageModel.from_pretrained(saved)
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
+        LanguageModel.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"d_model": 16},
+        {"vocab_size": 10},
+        {"d_ff": 13},
+        {"n_layers": 1},
+        {"n_layers": 3},
+        {"name": "primer-ez"},
+    ],
+    ids=str,
+)
+def test_weights_of_another_configuration_are_refused(saved, changes):
+    edit_config(saved, **changes)
+    with pytest.raises(ValueError, match=r"model\.safetensors.*config\.json"):
+        LanguageModel.from_pretrained(saved)
+
+
+def test_options_of_another_configuration_are_refused(tmp_path):
+    some_model("primer-ez").save_pretrained(tmp_path)
+    edit_config(tmp_path, sharing="heads")
+    with pytest.raises(ValueError, match=r"model\.safetensors.*config\.json"):
+        LanguageModel.from_pretrained(tmp_path)
+
+
+def test_an_unknown_model_in_the_configuration_is_refused(saved):
+    edit_config(saved, name="perceiver")
+    with pytest.raises(ValueError, match=r"name is 'perceiver'.*'transformer'"):
+        LanguageModel.from_pretrained(saved)
+
+
+def test_a_configuration_that_is_not_json_is_refused(saved):
+    (saved / "config.json").write_text('{"name": ')
+    with pytest.raises(ValueError):  # noqa: PT011 (the message is the parser's)
+        LanguageModel.from_pretrained(saved)
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.01, 0.5, 0.99])
+def test_a_truncated_weights_file_is_refused(saved, keep):
+    weights = saved / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[: int(len(content) * keep)])
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
+        LanguageModel.from_pretrained(saved)
+
+
+def test_a_file_that_is_not_safetensors_is_refused(saved):
+    (saved / "model.safetensors").write_text("not weights at all" * 100)
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
+        LanguageModel.from_pretrained(saved)
+
+
+def test_a_model_that_build_model_did_not_make_is_refused_and_leaves_no_folder(tmp_path):
+    model = LanguageModel(Stack([]), vocab_size=3, d_model=4, max_seq_len=5)
+    with pytest.raises(ValueError, match="LanguageModel.*build_model"):
+        model.save_pretrained(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []

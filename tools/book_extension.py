@@ -1,0 +1,60 @@
+"""A small Sphinx extension: what `_config.yml` alone cannot say.
+
+- Every object of the API page is found by each name that a reader may use for it.
+- Display math reaches MathJax as it is written, as it does in a notebook.
+- A table without a header row (``| | |``) has row headers instead.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from docutils import nodes
+
+PACKAGE = "efficient_transformers"
+
+
+def add_module_paths(app: Any, env: Any) -> None:
+    """What is documented as ``package.name`` is also known as ``package.module.name``."""
+    objects = env.get_domain("py").objects
+    for name, entry in list(objects.items()):
+        value: Any = import_module(PACKAGE)
+        for part in name.split(".")[1:]:
+            value = getattr(value, part, None)
+        home = f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', None)}"
+        if home.startswith(f"{PACKAGE}."):
+            objects.setdefault(home, entry._replace(aliased=True))
+
+
+def resolve_short_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
+    """A bare name in a docstring, such as :func:`build_model`, is a link in whatever module it stands."""
+    domain, target = env.get_domain("py"), node.get("reftarget", "")
+    if node.get("refdomain") != "py" or "." in target:
+        return None
+    matches = [name for name in domain.objects if name.split(".")[-1] == target]
+    if not matches:
+        return None
+    return domain.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], min(matches, key=len), node, contnode)
+
+
+def keep_display_math(app: Any, doctree: Any) -> None:
+    r"""Sphinx puts ``split`` around all math with a ``\\`` in it, and in ``split`` MathJax refuses ``\tag``."""
+    for node in doctree.findall(nodes.math_block):
+        if r"\begin{" in node.astext() and not node.get("nowrap") and not node.get("label"):
+            node["nowrap"] = True
+            node.children = [nodes.Text(rf"\[{node.astext()}\]")]
+
+
+def name_rows(app: Any, doctree: Any) -> None:
+    """Drop header rows that are empty, and make the first column of such a table its header."""
+    for head in list(doctree.findall(nodes.thead)):
+        if not head.astext().strip():
+            head.parent.next_node(nodes.colspec)["stub"] = 1
+            head.parent.remove(head)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("doctree-read", keep_display_math)
+    app.connect("doctree-read", name_rows)
+    app.connect("env-updated", add_module_paths, priority=400)  # codeautolink reads the names at 500
+    app.connect("missing-reference", resolve_short_name)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
