@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: book test notebooks serve clean repository requirements
+.PHONY: book test notebooks benchmarks serve clean repository requirements
 
 book: .venv/ready           ## the site, at _build/html/index.html
 	$(BIN)/jupyter-book build . -W -n --keep-going
@@ -13,6 +13,10 @@ test: .venv/ready book      ## format, lint, types, then every test, the noteboo
 
 notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
 	$(BIN)/python tools/run_notebooks.py
+
+benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine
+	$(BIN)/python benchmarks/layers.py
+	$(BIN)/python benchmarks/generation.py
 
 serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

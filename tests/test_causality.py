@@ -279,7 +279,7 @@ class ForgetfulCache(Cache):
 
 
 def test_a_cache_without_the_convolutions_window_gives_other_logits():
-    model = build_model("primer-ez", vocab_size=11, d_model=8, n_layers=1, n_heads=2).eval()
+    model = randomize(build_model("primer-ez", vocab_size=11, d_model=8, n_layers=1, n_heads=2))
     tokens = torch.randint(11, (2, 12))
     with torch.no_grad():
         error = in_pieces(model, tokens, [5, 1, 6], ForgetfulCache(2)) - model(tokens)

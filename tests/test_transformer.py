@@ -227,6 +227,14 @@ def test_input_and_output_share_one_embedding_matrix():
     assert changed == [5]
 
 
+@pytest.mark.parametrize("name", ["transformer", "primer-ez"])
+def test_the_layers_of_a_new_model_are_the_identity(name):
+    model = build_model(name, vocab_size=5, d_model=8, n_heads=2, n_layers=3)
+    x = torch.randn(2, 6, 8)
+    assert torch.equal(model.body(x), x)
+    assert all(p.requires_grad for p in model.parameters())
+
+
 def test_a_new_model_predicts_all_tokens_about_alike():
     model = build_model("transformer", vocab_size=50, d_model=64, n_heads=4)
     tokens = torch.randint(50, (4, 33))

@@ -1,6 +1,7 @@
 """A small Sphinx extension: what `_config.yml` alone cannot say.
 
 - Every object of the API page is found by each name that a reader may use for it.
+- Names in code cells keep their links when only a part of the book is built again.
 - Display math reaches MathJax as it is written, as it does in a notebook.
 - A table without a header row (``| | |``) has row headers instead.
 """
@@ -11,6 +12,17 @@ from typing import Any
 from docutils import nodes
 
 PACKAGE = "efficient_transformers"
+
+
+def take_every_page_as_changed(app: Any) -> None:
+    """codeautolink drops the links of pages that are written without being read, or that were up to date before."""
+    app.env.find_files(app.config, app.builder)
+    app.builder.get_outdated_docs = lambda: sorted(app.env.found_docs)
+
+
+def read_every_page(app: Any, env: Any, added: set[str], changed: set[str], removed: set[str]) -> set[str]:
+    """The other half of the same."""
+    return env.found_docs - added
 
 
 def add_module_paths(app: Any, env: Any) -> None:
@@ -53,6 +65,8 @@ def name_rows(app: Any, doctree: Any) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
+    app.connect("builder-inited", take_every_page_as_changed, priority=400)  # codeautolink asks at 500
+    app.connect("env-get-outdated", read_every_page)
     app.connect("doctree-read", keep_display_math)
     app.connect("doctree-read", name_rows)
     app.connect("env-updated", add_module_paths, priority=400)  # codeautolink reads the names at 500

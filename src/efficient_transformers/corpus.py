@@ -23,7 +23,7 @@ from .checks import require, require_int
 
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
 SHAKESPEARE_SHA256 = (
-    "727d2b1e082d39ca23c79c1a2518e4e306cf1c59ffb4fe35e23c105587cc3488"  # of the plain text of all plays
+    "f0e2d2fb8230dd827fb142f15b8e5b0c43fe9edb760e929d7605468d8a70f469"  # of the plain text of all plays
 )
 
 TINY_SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
@@ -60,7 +60,13 @@ class Vocabulary:
         return torch.searchsorted(known, torch.tensor([ord(c) for c in text], dtype=torch.int64))
 
     def decode(self, tokens: Tensor) -> str:
-        """The text of int64 ``[seq]`` tokens."""
+        """The text of int64 ``[seq]`` tokens.
+
+        Raises:
+            ValueError: for a token outside the vocabulary.
+        """
+        for token in sorted(set(tokens.tolist())):
+            require(0 <= token < len(self), "a token", token, f"0 to {len(self) - 1}, the vocabulary")
         return "".join(self.characters[i] for i in tokens.tolist())
 
 
@@ -133,12 +139,12 @@ def load_corpus(name: str | Path = "shakespeare") -> Corpus:
 
 def _read(path: Path) -> str:
     known = "'shakespeare', 'tiny-shakespeare' or the path of a text file"
-    require(path.is_file(), "corpus", str(path), known)
+    require(path.is_file(), "name", str(path), known)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"corpus is {str(path)!r}; expected UTF-8 text, but {error}") from error
-    require(bool(text), "corpus", str(path), "a file that is not empty")
+        raise ValueError(f"name is {str(path)!r}; expected UTF-8 text, but {error}") from error
+    require(bool(text), "name", str(path), "a file that is not empty")
     return text
 
 
@@ -181,5 +187,6 @@ def plain_text(markdown: str) -> str:
     text = re.sub(r"(?m)^\*\*(.+?)\*\* *$", r"\1:", markdown)  # speakers
     text = re.sub(r"(?ms)^(_|\*)([^_*]+?)\1 *$", r"[\2]", text)  # stage directions, some over two lines
     text = re.sub(r"[*_\\]|^#+ +", "", text, flags=re.MULTILINE)  # what other markup there is
-    text = text.replace("[[", "[").replace("]]", "]").replace("—", "--")
-    return re.sub(r" +$", "", text, flags=re.MULTILINE).strip()
+    text = text.replace("[[", "[").replace("]]", "]").replace("—", "--").replace("&amp;", "&")
+    text = re.sub(r" +$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor, nn
 
 from .corpus import Corpus
@@ -59,7 +60,7 @@ def draw_layer(layer: TransformerLayer) -> Figure:
         arrow(x - 0.05, 0, x + 1, 0)
         return x + 1
 
-    box(0, 0, "LayerNorm", layer.norm1)
+    box(0, 0, "norm", layer.norm1)
     x = 1.0
     for y, name in zip(rows, ("query", "key", "value"), strict=True):
         box(x, y, name, getattr(attention, name))
@@ -79,7 +80,7 @@ def draw_layer(layer: TransformerLayer) -> Figure:
     box(x + 3, 0, "output", attention.output)
     x = residual(x + 4)
     activation = feed_forward.activation
-    box(x, 0, "LayerNorm", layer.norm2)
+    box(x, 0, "norm", layer.norm2)
     box(x + 1, 0, "up", feed_forward.up)
     name = type(activation).__name__.replace("SquaredReLU", "squared\nReLU")
     box(x + 2, 0, name, new=not isinstance(activation, nn.ReLU))
@@ -104,23 +105,25 @@ def heatmaps(
     xlabel: str,
     ylabel: str,
     diverging: bool = False,
+    limit: float | None = None,
     columns: int = 4,
     ticks: Sequence[str] | None = None,
     colorbar: str = "",
 ) -> Figure:
-    """Matrices side by side, on one colour scale; ``diverging`` puts 0 in the middle of it."""
+    """Matrices side by side, on one colour scale, which ends at ``limit``; ``diverging`` puts 0 in its middle."""
     n = len(matrices)
     wide, high = min(n, columns), -(-n // columns)
     rows, cols = next(iter(matrices.values())).shape
     size = min(9.6 / wide, 4.0)
-    shape = (size * wide + (0.9 if colorbar else 0), size * high * min(1.0, max(0.45, rows / cols)) + 0.5)
+    shape = (size * wide + (0.9 if colorbar else 0), size * high * min(1.2, max(0.45, rows / cols)) + 0.5)
     figure, axes = plt.subplots(high, wide, figsize=shape, squeeze=False, layout="constrained")
-    largest = max(float(m.abs().max()) for m in matrices.values())
+    largest = limit or max(m.abs().max().item() for m in matrices.values())
     scale = {"vmin": -largest if diverging else 0.0, "vmax": largest, "cmap": DIVERGING if diverging else SEQUENTIAL}
     for ax, (title, matrix) in zip(axes.flat, matrices.items(), strict=False):
         image = ax.imshow(matrix.detach().float().cpu().numpy(), aspect="auto", interpolation="nearest", **scale)
         ax.set_title(title)
         ax.set_xlabel(xlabel)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if ticks is not None:
             ax.set_xticks(range(len(ticks)), ticks, fontsize=6)
             ax.set_yticks(range(len(ticks)), ticks, fontsize=6)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .checks import require_int
 
 
+@torch.enable_grad()
 def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
     r"""Which inputs each output depends on: the largest :math:`|\partial y_t / \partial x_s|`, by autograd.
 

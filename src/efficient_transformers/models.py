@@ -101,14 +101,15 @@ def build_model(
         require_int(argument, locals()[argument], at_least=1)
     require(0 <= dropout < 1, "dropout", dropout, "a probability, at least 0 and less than 1")
     sizes = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "d_ff": d_ff, "dropout": dropout}
-    known = [p for p in inspect.signature(BODIES[name]).parameters if p not in sizes]
+    parameters = inspect.signature(BODIES[name]).parameters
+    known = {p: parameters[p].default for p in parameters if p not in sizes}
     for option in options:
-        require(option in known, "option", option, f"one of {known}, the options of {name!r}", TypeError)
+        require(option in known, "option", option, f"one of {list(known)}, the options of {name!r}", TypeError)
 
     body = BODIES[name](**sizes, **options)
     initialize(body)
     model = LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len, dropout=dropout)
     model._hub_mixin_config = {
-        "name": name, "vocab_size": vocab_size, "max_seq_len": max_seq_len, **sizes, **options
+        "name": name, "vocab_size": vocab_size, "max_seq_len": max_seq_len, **sizes, **known, **options
     }  # fmt: skip
     return model

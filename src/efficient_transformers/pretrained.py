@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from pathlib import Path
 from typing import Any, Self
 
 import safetensors.torch
+import torch
 from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
 from safetensors import SafetensorError
+from torch import Tensor
 
 from .checks import require
 
-WEIGHTS = "model.safetensors"
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 
 class Pretrained(PyTorchModelHubMixin):
@@ -37,23 +41,40 @@ class Pretrained(PyTorchModelHubMixin):
         return super().save_pretrained(save_directory, **kwargs)
 
     @classmethod
-    def _from_pretrained(
-        cls, *, model_id: str, config: dict[str, Any] | None = None, map_location: str = "cpu", **kwargs: Any
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **kwargs: Any) -> Self:
+        folder = Path(pretrained_model_name_or_path)
+        on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(pretrained_model_name_or_path)) is not None
+        require(folder.is_dir() or on_hub, "folder", str(folder), "a folder, or owner/name on the Hugging Face Hub")
+        if folder.is_dir():
+            for name in (CONFIG, WEIGHTS):
+                require((folder / name).is_file(), "folder", str(folder), f"a folder with {name}")
+            try:
+                json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise ValueError(f"{folder / CONFIG} is not JSON: {error}") from error
+        return super().from_pretrained(pretrained_model_name_or_path, **kwargs)
+
+    @classmethod
+    def _from_pretrained(  # type: ignore[override]  # what is left out arrives in kwargs
+        cls, *, model_id: str, config: dict[str, Any], map_location: str = "cpu", **kwargs: Any
     ) -> Self:
         from .models import build_model  # models.py imports this module
 
-        folder = Path(model_id)
-        if folder.is_dir():
-            require((folder / WEIGHTS).exists(), "folder", str(folder), f"a folder with {WEIGHTS}")
-            weights = str(folder / WEIGHTS)
-        else:
+        weights = Path(model_id) / WEIGHTS
+        if not weights.is_file():
             download = set(inspect.signature(hf_hub_download).parameters) & set(kwargs)
-            weights = hf_hub_download(model_id, WEIGHTS, **{k: kwargs[k] for k in download})
-        require(config is not None, "folder", model_id, "a folder with config.json")
-        model = build_model(**config)  # type: ignore[arg-type]
+            weights = Path(hf_hub_download(model_id, WEIGHTS, **{k: kwargs[k] for k in download}))
+        model = build_model(**config)
         try:
-            safetensors.torch.load_model(model, weights, device=map_location)
+            state = safetensors.torch.load_file(weights, device=map_location)
+            model.load_state_dict(state)
         except (RuntimeError, SafetensorError) as error:
-            message = f"{weights} does not hold the weights of the model in config.json: {error}"
+            message = f"{weights} does not hold the weights of the model in {CONFIG}: {error}"
             raise ValueError(message) from error
-        return model.eval()  # type: ignore[return-value]
+        return model.to(map_location, model_dtype(state)).eval()  # type: ignore[return-value]
+
+
+def model_dtype(state: dict[str, Tensor]) -> torch.dtype:
+    """The one type of number that all weights have."""
+    (dtype,) = {tensor.dtype for tensor in state.values()}
+    return dtype

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
@@ -46,7 +46,7 @@ class TrainingConfig:
     steps: int = 500
     batch_size: int = 16
     seq_len: int = 128
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     warmup_steps: int = 50
     weight_decay: float = 0.1
     clip_norm: float = 1.0
@@ -103,7 +103,8 @@ def train(
         ValueError: if the corpus is shorter than one context, or the processes do not divide the batch.
     """
     config = config or TrainingConfig()
-    native_bf16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    on_cuda = PartialState().device.type == "cuda"
+    native_bf16 = on_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
     accelerator = Accelerator(mixed_precision="bf16" if native_bf16 else "no")
     rank, world = accelerator.process_index, accelerator.num_processes
     require(config.batch_size % world == 0, "batch_size", config.batch_size, f"a multiple of {world} processes")

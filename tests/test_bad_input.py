@@ -1,0 +1,198 @@
+"""Bad input is refused with an error that names the argument, its value and what was expected."""
+
+import re
+
+import pytest
+import torch
+
+from efficient_transformers import (
+    Cache,
+    CausalDepthwiseConv,
+    FeedForward,
+    MultiDConvHeadAttention,
+    MultiHeadAttention,
+    SquaredReLU,
+    TrainingConfig,
+    Vocabulary,
+    build_model,
+    generate,
+    leak_map,
+    load_corpus,
+    model_names,
+    receptive_field,
+)
+
+SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
+
+
+def small_model():
+    torch.manual_seed(0)
+    return build_model("primer-ez", **SIZES)
+
+
+def make(name="primer-ez", **changes):
+    return lambda: build_model(name, **SIZES | changes)
+
+
+def read(tokens, **cache):
+    return lambda: small_model()(tokens, **cache)
+
+
+def continue_prompt(tokens=None, max_new_tokens=2, **options):
+    return lambda: generate(small_model(), ids(1, 2) if tokens is None else tokens, max_new_tokens, **options)
+
+
+def ids(*shape):
+    return torch.zeros(shape, dtype=torch.int64)
+
+
+# what is done, the error, and what its message holds: the argument, the value, what was expected
+BAD = {
+    # sizes that do not fit together
+    "attention: heads do not divide channels": (
+        lambda: MultiHeadAttention(10, 4), ValueError, ["d_model is 10", "a multiple of n_heads=4"]),
+    "model: heads do not divide channels": (
+        make(d_model=10, n_heads=4), ValueError, ["d_model is 10", "a multiple of n_heads=4"]),
+    "convolution: heads do not divide channels": (
+        lambda: CausalDepthwiseConv(10, 4), ValueError, ["d_model is 10", "a multiple of n_heads=4"]),
+    "attention: odd heads cannot be rotated": (
+        lambda: MultiHeadAttention(6, 2), ValueError, ["d_model / n_heads is 3", "even"]),
+    "attention with convolutions: odd heads": (
+        lambda: MultiDConvHeadAttention(6, 2), ValueError, ["d_model / n_heads is 3", "even"]),
+    "model: odd heads": (make(d_model=6), ValueError, ["d_model / n_heads is 3", "even"]),
+    # names
+    "unknown model": (
+        make("perceiver"), ValueError, ["name is 'perceiver'", *map(repr, model_names())]),
+    "a model that is not a name": (make(None), ValueError, ["name is None", *map(repr, model_names())]),
+    "unknown sharing": (
+        lambda: CausalDepthwiseConv(8, 2, 3, "some"), ValueError, ["sharing is 'some'", "'heads'", "'none'", "'all'"]),
+    "model: unknown sharing": (make(sharing="some"), ValueError, ["sharing is 'some'", "'heads'", "'none'", "'all'"]),
+    "unknown option": (make(width=3), TypeError, ["option is 'width'", "'kernel_size'", "'sharing'", "'primer-ez'"]),
+    "option of another model": (
+        make("transformer", kernel_size=3), TypeError, ["option is 'kernel_size'", "'transformer'"]),
+    "unknown corpus": (
+        lambda: load_corpus("milton"), ValueError, ["'milton'", "'shakespeare'", "'tiny-shakespeare'", "path"]),
+    # tokens
+    "float tokens": (read(torch.zeros(1, 3)), TypeError, ["tokens.dtype is torch.float32", "torch.int64"]),
+    "int32 tokens": (read(ids(1, 3).int()), TypeError, ["tokens.dtype is torch.int32", "torch.int64"]),
+    "a list of tokens": (read([[1, 2]]), TypeError, ["tokens is [[1, 2]]", "a tensor"]),
+    "negative token": (read(ids(1, 3) - 2), ValueError, ["a token is -2", "0 to 6"]),
+    "token beyond the vocabulary": (read(ids(1, 3) + 7), ValueError, ["a token is 7", "0 to 6"]),
+    "one bad token among good ones": (read(torch.tensor([[1, 6], [99, 0]])), ValueError, ["a token is 99", "0 to 6"]),
+    "empty sequence": (read(ids(2, 0)), ValueError, ["tokens.shape is (2, 0)", "[batch, seq]"]),
+    "empty batch": (read(ids(0, 2)), ValueError, ["tokens.shape is (0, 2)", "[batch, seq]"]),
+    "sequence without a batch": (read(ids(3)), ValueError, ["tokens.shape is (3,)", "[batch, seq]"]),
+    "too long sequence": (read(ids(1, 7)), ValueError, ["the sequence length is 7", "at most max_seq_len=6"]),
+    "cache of another batch size": (
+        read(ids(3, 1), cache=Cache(2)), ValueError, ["the batch size is 3", "2, the batch size of the cache"]),
+    "attention: cache of another batch size": (
+        lambda: MultiHeadAttention(8, 2)(torch.zeros(3, 1, 8), Cache(2)), ValueError, ["the batch size is 3", "2"]),
+    "convolution: cache of another batch size": (
+        lambda: CausalDepthwiseConv(8, 2)(torch.zeros(3, 1, 8), Cache(2)), ValueError, ["the batch size is 3", "2"]),
+    # generation
+    "negative temperature": (continue_prompt(temperature=-0.5), ValueError, ["temperature is -0.5", "0 or more"]),
+    "temperature that is no number": (
+        continue_prompt(temperature=float("nan")), ValueError, ["temperature is nan", "0 or more"]),
+    "top_k of zero": (continue_prompt(top_k=0), ValueError, ["top_k is 0", "at least 1"]),
+    "negative top_k": (continue_prompt(top_k=-3), ValueError, ["top_k is -3", "at least 1"]),
+    "fractional top_k": (continue_prompt(top_k=2.0), TypeError, ["top_k is 2.0", "int"]),
+    "negative number of tokens": (
+        continue_prompt(max_new_tokens=-1), ValueError, ["max_new_tokens is -1", "at least 0"]),
+    "fractional number of tokens": (continue_prompt(max_new_tokens=1.5), TypeError, ["max_new_tokens is 1.5", "int"]),
+    "prompt and new tokens too long": (
+        continue_prompt(max_new_tokens=5), ValueError, ["prompt and new tokens is 7", "at most max_seq_len=6"]),
+    "empty prompt": (continue_prompt(ids(1, 0)), ValueError, ["tokens.shape is (1, 0)", "[batch, seq]"]),
+    "float prompt": (continue_prompt(torch.zeros(1, 2)), TypeError, ["tokens.dtype is torch.float32", "torch.int64"]),
+    "prompt outside the vocabulary": (continue_prompt(ids(1, 2) + 7), ValueError, ["a token is 7", "0 to 6"]),
+    # the rest
+    "unknown character": (lambda: Vocabulary("abc").encode("abx"), ValueError, ["'x'", "'abc'"]),
+    "fractional warm-up": (lambda: TrainingConfig(warmup_steps=1.5), TypeError, ["warmup_steps is 1.5", "int"]),
+    "negative warm-up": (lambda: TrainingConfig(warmup_steps=-1), ValueError, ["warmup_steps is -1", "at least 0"]),
+    "learning rate of zero": (lambda: TrainingConfig(learning_rate=0), ValueError, ["learning_rate is 0", "more than"]),
+    "negative clip_norm": (lambda: TrainingConfig(clip_norm=-1.0), ValueError, ["clip_norm is -1.0", "more than 0"]),
+    "negative decay": (lambda: TrainingConfig(weight_decay=-0.1), ValueError, ["weight_decay is -0.1", "0 or more"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_refused_by_name_value_and_expectation(what):
+    call, error, fragments = BAD[what]
+    with pytest.raises((TypeError, ValueError)) as refused:
+        call()
+    assert type(refused.value) is error
+    for fragment in fragments:
+        assert fragment in str(refused.value)
+
+
+# every size, and every way in which it can be wrong
+
+SIZED = {
+    **{size: lambda v, size=size: build_model("transformer", **SIZES | {size: v}) for size in [*SIZES, "d_ff"]},
+    "kernel_size": lambda v: CausalDepthwiseConv(8, 2, v),
+    "kernel_size of a model": lambda v: build_model("primer-ez", **SIZES, kernel_size=v),
+    "kernel_size of an attention": lambda v: MultiDConvHeadAttention(8, 2, v),
+    "d_model of an attention": lambda v: MultiHeadAttention(v, 2),
+    "n_heads of an attention": lambda v: MultiHeadAttention(8, v),
+    "d_model of a convolution": lambda v: CausalDepthwiseConv(v, 2),
+    "n_heads of a convolution": lambda v: CausalDepthwiseConv(8, v),
+    "d_ff of a network": lambda v: FeedForward(8, v, SquaredReLU()),
+    "batch_size of a cache": Cache,
+    "seq_len of leak_map": lambda v: leak_map(CausalDepthwiseConv(8, 2), v),
+    "seq_len of receptive_field": lambda v: receptive_field(CausalDepthwiseConv(8, 2), v),
+    **{
+        f"{size} of a training": lambda v, size=size: TrainingConfig(**{size: v})
+        for size in ("steps", "batch_size", "seq_len", "eval_every", "eval_batches")
+    },
+}
+
+
+@pytest.mark.parametrize("what", SIZED)
+@pytest.mark.parametrize(
+    ("value", "error"), [(0, ValueError), (-1, ValueError), (2.5, TypeError), (True, TypeError), ("2", TypeError)]
+)
+def test_a_size_is_an_int_of_at_least_one(what, value, error):
+    message = rf"^{what.split()[0]} is {re.escape(repr(value))}; expected an int of at least 1$"
+    with pytest.raises(error, match=message):
+        SIZED[what](value)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_size_is_not_none(size):
+    with pytest.raises(TypeError, match=f"^{size} is None; expected an int"):
+        build_model("transformer", **SIZES | {size: None})
+
+
+@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("dropout", [-0.1, 1, 1.5, float("nan")])
+def test_dropout_is_a_probability_below_one(name, dropout):
+    with pytest.raises(ValueError, match=f"^dropout is {dropout}; expected a probability"):
+        build_model(name, **SIZES, dropout=dropout)
+
+
+# a refusal does no harm
+
+REFUSED = {
+    "past max_seq_len": ids(2, 3),
+    "another batch size": ids(3, 1),
+    "a token outside the vocabulary": ids(2, 1) + 7,
+    "float tokens": torch.zeros(2, 1),
+    "no tokens": ids(2, 0),
+}
+
+
+@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_cache_is_unharmed_by_what_was_refused(name, what):
+    model = build_model(name, **SIZES | {"n_layers": 2}).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    tokens, cache = torch.randint(7, (2, 6)), Cache(2)
+    first = model(tokens[:, :4], cache)
+    with pytest.raises((TypeError, ValueError)):
+        model(REFUSED[what], cache)
+    assert cache.tokens_read == 4
+    rest = model(tokens[:, 4:], cache)  # fills the model to its last position
+    torch.testing.assert_close(torch.cat([first, rest], dim=1), model(tokens), rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="the sequence length is 7; expected at most max_seq_len=6"):
+        model(tokens[:, :1], cache)

@@ -1,0 +1,170 @@
+"""The built book in a real browser, every page: light and dark, wide and narrow. `make book` builds it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import browser
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+from sphinx.util.inventory import InventoryFile
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "_build" / "html"
+PAGES = [page for page in browser.pages(SITE) if page != "index.html"]  # that one only points to book/index.html
+CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
+API = "book/api.html"
+
+pytestmark = pytest.mark.skipif(not (SITE / API).exists(), reason="no built book: run `make book`")
+needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
+
+# Without "preload": it fetches style sheets by wrong addresses, and those errors would be taken for the page's.
+AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
+BAD_MATH = 'mjx-container:has(mjx-merror, mjx-mtext[style*="color: red"])'  # red: the name of an unknown command
+RAW_MATH = re.compile(r"\$\$|\\[(\[]|\\(begin|tag|frac|mathrm)\b")
+PROSE = """() => {
+    const copy = document.querySelector(".bd-article").cloneNode(true);
+    copy.querySelectorAll("pre, code, script, style, mjx-container").forEach(e => e.remove());
+    return copy.textContent;
+}"""
+BAD_IMAGES = r"""() => [...document.querySelectorAll(".bd-article img")]
+    .filter(e => !e.alt.trim() || /\.(png|svg)$/.test(e.alt)).map(e => e.outerHTML.slice(0, 120))"""
+VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
+    .map((e, i) => e.getClientRects().length ? i : -1).filter(i => i >= 0)"""
+
+
+class Watched:
+    """A tab that remembers what it asked other hosts for, and what its console complained about."""
+
+    def __init__(self, chromium, home: str, theme: str = "light") -> None:
+        self.page = chromium.new_page(color_scheme=theme, reduced_motion="reduce")
+        self.home, self.elsewhere, self.errors = home, [], []
+        self.page.on("request", self.on_request)
+        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def on_request(self, request) -> None:
+        if not request.url.startswith((self.home, "data:", "blob:")):
+            self.elsewhere.append(request.url)
+
+    def visit(self, path: str):
+        self.elsewhere, self.errors = [], []
+        self.page.set_viewport_size({"width": browser.WIDE, "height": 900})
+        browser.visit(self.page, f"{self.home}/{path}")
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_playwright() as playwright:
+        instance = browser.launch(playwright)
+        yield instance
+        instance.close()
+
+
+@pytest.fixture(scope="module")
+def address():
+    with browser.served(SITE) as where:
+        yield where
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def tab(request, chromium, address):
+    watched = Watched(chromium, address, request.param)
+    yield watched
+    watched.page.close()
+
+
+@needs_browser
+@pytest.mark.parametrize("path", PAGES)
+def test_page(tab, path):
+    page = tab.visit(path)
+    violations = Axe().run(page, options=AXE_OPTIONS).response["violations"]
+    assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in violations] == []
+    assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
+    assert page.locator(BAD_MATH).all_text_contents() == [], "math that MathJax does not understand"
+    assert not RAW_MATH.search(page.evaluate(PROSE) if page.locator(".bd-article").count() else "")
+
+    page.set_viewport_size({"width": browser.NARROW, "height": 900})
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= browser.NARROW, "wider than a phone"
+    assert tab.elsewhere == [], "requests to other hosts"
+    assert tab.errors == []
+
+
+@needs_browser
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_chapter(chromium, address, path):
+    """Math is set, names in code lead to the API page, and every slider changes the picture."""
+    tab = Watched(chromium, address)
+    page = tab.visit(path)
+    assert page.locator("mjx-container").count() > 0
+    assert page.locator(f'.cell_input a[href*="{API}#"]').count() > 0
+    for explorer in page.locator(".explorer").all():
+        for slider in explorer.locator("input[type=range]").all():
+            before, said = explorer.evaluate(VISIBLE_FRAME), slider.locator("+ output").inner_text()
+            slider.press("ArrowRight")
+            after = explorer.evaluate(VISIBLE_FRAME)
+            assert len(before) == len(after) == 1
+            assert before != after
+            assert said != slider.locator("+ output").inner_text()
+    assert tab.errors == []
+    page.close()
+
+
+@needs_browser
+def test_the_root_leads_to_the_book(chromium, address):
+    page = chromium.new_page()
+    page.goto(f"{address}/index.html")
+    page.wait_for_url(f"{address}/book/index.html")
+    page.close()
+
+
+@needs_browser
+@pytest.mark.parametrize("path", CHAPTERS[:1])
+def test_a_chapter_opens_from_the_disk(chromium, path):
+    tab = Watched(chromium, SITE.as_uri())
+    page = tab.visit(path)
+    assert page.locator("mjx-container").count() > 0
+    assert tab.errors == []
+    assert tab.elsewhere == []
+    page.close()
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_chapters_are_light(path):
+    page = SITE / path
+    text = page.read_text(encoding="utf-8")
+    images = {(page.parent / source).resolve() for source in re.findall(r'src="([^":]*_images/[^"]*)"', text)}
+    notebook = ROOT / Path(path).with_suffix(".ipynb")
+    assert page.stat().st_size + sum(image.stat().st_size for image in images) <= 3_000_000  # bytes
+    assert notebook.stat().st_size <= 1_000_000
+
+
+def test_every_public_name_is_on_the_api_page_under_both_its_paths():
+    with (SITE / "objects.inv").open("rb") as file:
+        inventory = InventoryFile.load(file, "", lambda _, uri: uri)
+    documented = {name: entry[2] for kind in inventory for name, entry in inventory[kind].items()}
+    package = import_module("efficient_transformers")
+    for name in package.__all__:
+        value = getattr(package, name)
+        assert documented[f"{package.__name__}.{name}"].startswith(API)
+        assert documented[f"{value.__module__}.{value.__name__}"].startswith(API)
+
+
+def test_the_book_builds_quickly_and_without_a_warning(tmp_path):
+    jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+    options = ["build", str(ROOT), "--path-output", str(tmp_path), "-W", "-n", "--keep-going"]
+    before = os.times()
+    build = subprocess.run([*jupyter_book, *options], capture_output=True, text=True)
+    after = os.times()
+    assert build.returncode == 0, build.stdout + build.stderr
+    assert (tmp_path / "_build" / "html" / API).exists()
+    # Processor time: what the clock says on a quiet machine, and the same on a busy one.
+    seconds = after.children_user + after.children_system - before.children_user - before.children_system
+    assert seconds <= 20
