@@ -68,11 +68,13 @@ def train(
     except KeyboardInterrupt:
         interrupted = True
     if PartialState().is_main_process:
-        save(out, model, text.vocabulary, {"training": asdict(training), "corpus": corpus, "metrics": metrics})
+        losses = [{k: v for k, v in record.items() if v == v} for record in metrics]  # no nan in JSON
+        save(out, model, text.vocabulary, {"training": asdict(training), "corpus": corpus, "metrics": losses})
         print(f"{'Interrupted; saved' if interrupted else 'Saved'} {out}. More text from it:")
         print(f"    python -m efficient_transformers generate {out}")
         if not interrupted:
-            print("\n" + sample(model, text.vocabulary, "\n", 200, 0.8, None, training.seed))
+            prompt = "\n" if "\n" in text.vocabulary.characters else text.vocabulary.characters[0]
+            print("\n" + sample(model, text.vocabulary, prompt, min(200, max_seq_len - 1), 0.8, None, training.seed))
     if interrupted:
         sys.exit(130)
 

@@ -139,12 +139,12 @@ def load_corpus(name: str | Path = "shakespeare") -> Corpus:
 
 def _read(path: Path) -> str:
     known = "'shakespeare', 'tiny-shakespeare' or the path of a text file"
-    require(path.is_file(), "name", str(path), known)
+    require(path.is_file(), "the corpus", str(path), known)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"name is {str(path)!r}; expected UTF-8 text, but {error}") from error
-    require(bool(text), "name", str(path), "a file that is not empty")
+        raise ValueError(f"the corpus is {str(path)!r}; expected UTF-8 text, but {error}") from error
+    require(bool(text), "the corpus", str(path), "a file that is not empty")
     return text
 
 

@@ -180,14 +180,21 @@ def curves(
 
 
 def plot_losses(
-    runs: Mapping[str, Metrics], ax: Axes | None = None, against: str = "step", target: float | None = None
+    runs: Mapping[str, Metrics],
+    ax: Axes | None = None,
+    against: str = "step",
+    target: float | None = None,
+    **style: Any,
 ) -> Axes:
-    """Validation loss of each run against ``"step"`` or ``"seconds"``; ``target`` draws a level to reach."""
+    """Validation loss of each run against ``"step"`` or ``"seconds"``; ``target`` draws a level to reach.
+
+    ``style`` goes to matplotlib's ``plot``.
+    """
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     for label, run in runs.items():
         x, y = [r[against] for r in run], [r["validation_loss"] for r in run]
-        ax.plot(x, y, label=label, color=COLORS.get(label), marker=".", markersize=4)
+        ax.plot(x, y, **{"label": label, "color": COLORS.get(label), "marker": ".", "markersize": 4, **style})
     if target is not None:
         ax.axhline(target, color="#777777", lw=0.8, ls="--")
     unit = {"step": "step", "seconds": "training time (s)"}[against]
@@ -217,8 +224,8 @@ def plot_corpus(corpus: Corpus) -> Figure:
     left.bar(range(len(order)), share, color="#7F8FA6")
     left.set_xticks(range(len(order)), [shown.get(c, c.replace("$", r"\$")) for c in characters], fontsize=6.5)
     left.tick_params(axis="x", length=0)
-    left.get_xticklabels()[0].set_rotation(90)
-    left.get_xticklabels()[characters.index("\n")].set_rotation(90)
+    for c, tick in zip(characters, left.get_xticklabels(), strict=True):
+        tick.set_rotation(90 if c in shown else 0)
     left.set(yscale="log", ylabel="share of the text", title=f"{len(order)} characters", xlim=(-1, len(order)))
     right.bar(list(parts), [len(part) / 1e6 for part in parts.values()], color="#7F8FA6")
     right.set(ylabel="million characters")

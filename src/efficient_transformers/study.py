@@ -68,6 +68,7 @@ def execute(run: Run) -> Record:
 
 def run_study(runs: Iterable[Run], path: Path) -> None:
     """Execute the runs that ``path`` has no record of, appending each record as it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     done = [record["run"] for record in read_records(path)] if path.exists() else []
     for run in runs:
         if run.describe() in done:
