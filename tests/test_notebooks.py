@@ -6,6 +6,7 @@ import ast
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 import warnings
@@ -98,6 +99,33 @@ def test_no_cell_is_skipped_and_few_outputs_are_ignored_each_before_an_assertion
 def test_cells_are_short(name):
     long = [c.source.splitlines()[0] for c in code_cells(name) if len(c.source.strip().splitlines()) > 22]
     assert long == []
+
+
+def exercises(name):
+    """The code cells that wait for an answer, each with the solution that stands before it."""
+    cells = notebook(name).cells
+    for i, cell in enumerate(cells):
+        if cell.cell_type == "code" and "answer = None" in cell.source:
+            solution = re.search(r"<summary>Solution</summary>\s+```python\n(.*?)```", cells[i - 1].source, re.DOTALL)
+            assert solution, cell.source
+            yield cell.source, solution[1]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_solutions_of_the_exercises_are_right_and_no_answer_is_not(name, capsys):
+    definitions = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
+    trees = [ast.parse(c.source) for c in code_cells(name) if "%pip" not in c.source and "answer" not in c.source]
+    space = {}
+    for node in (n for tree in trees for n in tree.body if isinstance(n, definitions)):
+        exec(compile(ast.Module([node], []), name, "exec"), space)
+    found = list(exercises(name))
+    assert 3 <= len(found) <= 5
+    for cell, solution in found:
+        placeholder = re.search(r"answer = None.*", cell)[0]
+        exec(cell, dict(space))
+        assert capsys.readouterr().out == ""
+        exec(cell.replace(placeholder, solution), dict(space))
+        assert capsys.readouterr().out == "right\n", cell
 
 
 @pytest.mark.parametrize("name", CHAPTERS)

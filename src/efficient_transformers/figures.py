@@ -179,6 +179,20 @@ def curves(
     return figure
 
 
+def dots(values: Mapping[str, Sequence[Sequence[float]]], places: Sequence[str], xlabel: str, ylabel: str) -> Figure:
+    """For each label and place a column of dots, one per seed, and a line through their means."""
+    figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    for label, columns in values.items():
+        color = COLORS.get(label)
+        for i, column in enumerate(columns):
+            ax.plot([i] * len(column), column, "o", color=color, alpha=0.6)
+        ax.plot([sum(c) / len(c) for c in columns], color=color, lw=1, label=label)
+    ax.set_xticks(range(len(places)), places)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.legend()
+    return figure
+
+
 def plot_losses(
     runs: Mapping[str, Metrics],
     ax: Axes | None = None,

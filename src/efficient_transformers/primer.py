@@ -34,9 +34,9 @@ SHARINGS = ("heads", "none", "all")
 class CausalDepthwiseConv(nn.Module):
     r"""Each channel becomes a weighted sum of its own last ``kernel_size`` values.
 
-    :math:`y_{t,c} = \sum_{j=0}^{K-1} w_{c,j}\, x_{t-j,c}`, with :math:`x_{s,c} = 0` for :math:`s < 0`.
+    :math:`y_{t,c} = \sum_{j=0}^{W-1} w_{c,j}\, x_{t-j,c}`, with :math:`x_{s,c} = 0` for :math:`s < 0`.
     ``weight[..., j]`` is the weight of the token :math:`j` steps back; it starts at 0.5 for the current token and
-    at 0.5 / K for each earlier one.
+    at 0.5 / W for each earlier one.
 
     Args:
         d_model: channels, laid out head after head.
@@ -68,12 +68,12 @@ class CausalDepthwiseConv(nn.Module):
         nn.init.constant_(self.weight[..., 0], 0.5)
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
-        C, K = self.d_model, self.kernel_size
-        kernel = self.weight.flip(2).expand(self.n_heads, C // self.n_heads, K).reshape(C, 1, 1, K)
-        past = K - 1
-        x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, K-1+T, C)
-        y = F.conv2d(x.mT.unsqueeze(2), kernel, groups=C)  # (B, C, 1, T), channels last in memory
-        return y.squeeze(2).mT  # (B, T, C)
+        D, W = self.d_model, self.kernel_size
+        kernel = self.weight.flip(2).expand(self.n_heads, D // self.n_heads, W).reshape(D, 1, 1, W)
+        past = W - 1
+        x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, W-1+T, D)
+        y = F.conv2d(x.mT.unsqueeze(2), kernel, groups=D)  # (B, D, 1, T), channels last in memory
+        return y.squeeze(2).mT  # (B, T, D)
 
 
 class MultiDConvHeadAttention(MultiHeadAttention):
