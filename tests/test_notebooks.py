@@ -99,6 +99,10 @@ def test_no_cell_is_skipped_and_few_outputs_are_ignored_each_before_an_assertion
 def test_cells_are_short(name):
     long = [c.source.splitlines()[0] for c in code_cells(name) if len(c.source.strip().splitlines()) > 22]
     assert long == []
+    wide = [
+        line for c in code_cells(name) if "%pip" not in c.source for line in c.source.splitlines() if len(line) > 97
+    ]
+    assert wide == [], "a line of more than 97 characters does not fit the page"
 
 
 def exercises(name):

@@ -69,7 +69,8 @@ class CausalDepthwiseConv(nn.Module):
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         D, W = self.d_model, self.kernel_size
-        kernel = self.weight.flip(2).expand(self.n_heads, D // self.n_heads, W).reshape(D, 1, 1, W)
+        kernel = self.weight.flip(2).expand(self.n_heads, D // self.n_heads, W)  # (H, D/H, W)
+        kernel = kernel.reshape(D, 1, 1, W)
         past = W - 1
         x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, W-1+T, D)
         y = F.conv2d(x.mT.unsqueeze(2), kernel, groups=D)  # (B, D, 1, T), channels last in memory

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +31,7 @@ class TrainingConfig:
     """What one training run does.
 
     Args:
-        steps: optimizer steps.
+        steps: number of optimizer steps.
         batch_size: sequences per step, over all processes together.
         seq_len: tokens per sequence.
         learning_rate: of AdamW at its peak.
@@ -73,11 +73,11 @@ class TrainingConfig:
 class Metrics(list[dict[str, float]]):
     """One record per evaluation: ``step``, ``seconds`` of training, ``train_loss``, ``validation_loss`` (nats)."""
 
-    def plot(self, ax: Axes | None = None, against: str = "step", **style: Any) -> Axes:
+    def plot(self, ax: Axes | None = None, against: str = "step", label: str = "validation") -> Axes:
         """Draw the validation loss against ``"step"`` or ``"seconds"``."""
-        from .figures import plot_losses
+        from .figures import plot_losses  # figures.py imports this module
 
-        return plot_losses({style.pop("label", "validation"): self}, ax=ax, against=against, **style)
+        return plot_losses({label: self}, ax, against)
 
 
 def train(

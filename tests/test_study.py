@@ -1,0 +1,120 @@
+"""Studies: resumable, append-only, and in agreement with the script that makes them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from efficient_transformers import TrainingConfig, study
+from efficient_transformers.study import Run, read_records, run_study
+
+ROOT = Path(__file__).parents[1]
+TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("to be, or not to be, that is the question. " * 20, encoding="utf-8")
+    training = [TrainingConfig(steps=2, batch_size=2, seq_len=8, eval_every=1, eval_batches=1, seed=s) for s in (0, 1)]
+    return [Run("tiny", "primer-ez", t, TINY, str(text)) for t in training]
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The runs that were executed, in order."""
+    executed, original = [], study.execute
+    monkeypatch.setattr(study, "execute", lambda run: (executed.append(run), original(run))[1])
+    return executed
+
+
+def test_a_record_says_what_made_it(runs, tmp_path):
+    run_study(runs[:1], tmp_path / "r.jsonl")
+    (record,) = read_records(tmp_path / "r.jsonl")
+    assert record["run"] == runs[0].describe()
+    assert [m["step"] for m in record["metrics"]] == [0, 1, 2]
+    assert set(record["metrics"][-1]) == {"step", "seconds", "train_loss", "validation_loss"}
+    assert record["parameters"] > 0
+    assert set(record["versions"]) == {"python", "torch"}
+    assert "thread" in record["machine"]
+
+
+def test_what_is_recorded_is_not_run_again(runs, tmp_path, counted):
+    path = tmp_path / "r.jsonl"
+    run_study(runs[:1], path)
+    first = path.read_text()
+    run_study(runs, path)
+    assert counted == runs
+    assert path.read_text().startswith(first)
+    assert len(read_records(path)) == 2
+
+
+def test_an_interruption_keeps_the_runs_that_were_complete(runs, tmp_path, monkeypatch):
+    path, original = tmp_path / "r.jsonl", study.execute
+
+    def interrupted(run):
+        if run.training.seed == 1:
+            raise KeyboardInterrupt
+        return original(run)
+
+    monkeypatch.setattr(study, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(runs, path)
+    assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0]
+
+
+def test_a_line_that_was_cut_off_is_reported_and_the_rest_is_kept(runs, tmp_path):
+    path = tmp_path / "r.jsonl"
+    run_study(runs, path)
+    good, cut = path.read_text().splitlines()
+    path.write_text(good + "\n" + cut[: len(cut) // 2])
+    with pytest.warns(UserWarning, match=r"r\.jsonl, line 2 is not a record"):
+        assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0]
+    with pytest.warns(UserWarning, match="line 2"):
+        run_study(runs, path)
+    with pytest.warns(UserWarning, match="line 2"):
+        assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
+
+
+def test_steps_to_reach_and_spread():
+    record = {"metrics": [{"step": s, "validation_loss": v} for s, v in ((0, 4.0), (5, 2.0), (10, 1.5))]}
+    assert study.final_loss(record) == 1.5
+    assert study.steps_to_reach(record, 2.0) == 5
+    assert study.steps_to_reach(record, 1.0) == float("inf")
+    assert study.mean_and_spread([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0"
+
+
+def test_an_unknown_study_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"name is 'none such'; expected one of 'anchor', 'learning-rate'"):
+        study.load_study("none such")
+
+
+@pytest.fixture(scope="module")
+def studies():
+    spec = importlib.util.spec_from_file_location("studies", ROOT / "experiments" / "studies.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.STUDIES
+
+
+def test_every_file_of_results_belongs_to_a_study(studies):
+    assert {p.stem for p in (ROOT / "experiments" / "results").glob("*.jsonl")} == set(studies)
+
+
+@pytest.mark.parametrize("name", ["anchor", "learning-rate"])
+def test_results_are_those_of_the_script_and_complete(studies, name):
+    wanted = [json.dumps(run.describe(), sort_keys=True) for run in studies[name]]
+    found = [json.dumps(record["run"], sort_keys=True) for record in study.load_study(name)]
+    assert sorted(found) == sorted(wanted)
+
+
+def test_primer_ez_passes_the_baseline_in_at_most_80_percent_of_the_steps_in_every_seed():
+    groups = study.by_label(study.load_study("learning-rate"))
+    pairs = list(zip(groups["transformer 0.003"], groups["primer-ez 0.003"], strict=True))
+    assert len(pairs) == 3
+    for base, primer in pairs:
+        assert base["run"]["training"] == primer["run"]["training"]
+        assert study.steps_to_reach(primer, study.final_loss(base)) <= 0.8 * base["run"]["training"]["steps"]
