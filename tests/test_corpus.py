@@ -36,7 +36,7 @@ def test_default_corpus_is_the_one_the_book_was_written_with(plays):
     assert len(corpus.vocabulary) == 79
     assert (len(corpus.train), len(corpus.validation)) == (4_631_010, 367_230)
     digest = hashlib.sha256(f"{train}\n\n{validation}".encode()).hexdigest()
-    assert digest == "0417b2f1f56667fcd95738e620c65ad61215fb292aa49fd995fcbeab0417cfbd"
+    assert digest == "633218894819bc90f9abdfef0cd68f9bbf8196f517018e019070e40764d9d55d"
 
 
 def test_default_corpus_is_int64_and_uses_its_whole_vocabulary(plays):

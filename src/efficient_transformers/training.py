@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from accelerate import Accelerator, PartialState
+from accelerate import Accelerator
+from accelerate.utils import parse_flag_from_env
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
@@ -103,7 +104,7 @@ def train(
         ValueError: if the corpus is shorter than one context, or the processes do not divide the batch.
     """
     config = config or TrainingConfig()
-    on_cuda = PartialState().device.type == "cuda"
+    on_cuda = torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
     native_bf16 = on_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
     accelerator = Accelerator(mixed_precision="bf16" if native_bf16 else "no")
     rank, world = accelerator.process_index, accelerator.num_processes
