@@ -21,10 +21,6 @@ SEEDS = (0, 1, 2)
 SMALL = {"steps": 500, "batch_size": 12, "seq_len": 64, "eval_every": 20}  # what the chapters train live
 
 
-def small(seed: int, learning_rate: float = 2e-3) -> TrainingConfig:
-    return TrainingConfig(**SMALL, seed=seed, learning_rate=learning_rate)
-
-
 STUDIES = {
     # nanoGPT's recipe for a CPU, with this book's baseline and Primer EZ.
     "anchor": [
@@ -42,7 +38,7 @@ STUDIES = {
     ],
     # Which learning rate suits the baseline, and which Primer EZ?
     "learning-rate": [
-        Run(f"{model} {rate:g}", model, small(seed, rate))
+        Run(f"{model} {rate:g}", model, TrainingConfig(**SMALL, seed=seed, learning_rate=rate))
         for seed in SEEDS
         for rate in (1e-3, 2e-3, 3e-3, 4e-3)
         for model in ("transformer", "primer-ez")
