@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import platform
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
+import torch
 
-from efficient_transformers import TrainingConfig, study
+from efficient_transformers import Metrics, TrainingConfig, build_model, load_corpus, study, train
 from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +45,46 @@ def test_a_record_says_what_made_it(runs, tmp_path):
     assert "thread" in record["machine"]
 
 
+def test_a_record_holds_the_losses_of_the_training_that_it_describes(runs, tmp_path):
+    run_study(runs[1:], tmp_path / "r.jsonl")
+    (record,) = read_records(tmp_path / "r.jsonl")
+    corpus = load_corpus(runs[1].corpus)
+    torch.manual_seed(1)
+    model = build_model("primer-ez", vocab_size=len(corpus.vocabulary), **TINY)
+    expected = train(model, corpus, runs[1].training, show_progress=False)
+    assert record["run"]["training"]["seed"] == 1
+    assert record["parameters"] == sum(p.numel() for p in model.parameters())
+    for found, wanted in zip(record["metrics"], expected, strict=True):
+        assert found["validation_loss"] == pytest.approx(wanted["validation_loss"], abs=1e-4)
+        assert "train_loss" not in found or found["train_loss"] == pytest.approx(wanted["train_loss"], abs=1e-4)
+    assert record["versions"] == {"python": platform.python_version(), "torch": torch.__version__}
+    assert record["machine"] == f"{platform.machine()}, 1 thread(s)"
+
+
+def test_a_record_is_one_line_of_json_without_nan(runs, tmp_path):
+    run_study(runs, tmp_path / "r.jsonl")
+    text = (tmp_path / "r.jsonl").read_text()
+    assert text.endswith("}\n")
+    assert len(text.splitlines()) == 2
+    assert "NaN" not in text
+    assert ["train_loss" in m for m in json.loads(text.splitlines()[0])["metrics"]] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "change", [{"label": "other"}, {"model": "transformer"}, {"options": TINY | {"d_model": 16}}], ids=str
+)
+def test_a_run_that_differs_is_run(runs, tmp_path, counted, change):
+    other = Run(**{**vars(runs[0]), **change})
+    run_study([runs[0]], tmp_path / "r.jsonl")
+    run_study([runs[0], other], tmp_path / "r.jsonl")
+    assert counted == [runs[0], other]
+
+
+def test_a_folder_that_is_missing_is_made_before_the_first_run(runs, tmp_path):
+    run_study(runs[:1], tmp_path / "new" / "folder" / "r.jsonl")
+    assert len(read_records(tmp_path / "new" / "folder" / "r.jsonl")) == 1
+
+
 def test_what_is_recorded_is_not_run_again(runs, tmp_path, counted):
     path = tmp_path / "r.jsonl"
     run_study(runs[:1], path)
@@ -64,6 +107,11 @@ def test_an_interruption_keeps_the_runs_that_were_complete(runs, tmp_path, monke
     with pytest.raises(KeyboardInterrupt):
         run_study(runs, path)
     assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0]
+    first = path.read_text()
+    monkeypatch.setattr(study, "execute", original)
+    run_study(runs, path)
+    assert path.read_text().startswith(first)
+    assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
 
 
 def test_a_line_that_was_cut_off_is_reported_and_the_rest_is_kept(runs, tmp_path):
@@ -77,6 +125,18 @@ def test_a_line_that_was_cut_off_is_reported_and_the_rest_is_kept(runs, tmp_path
         run_study(runs, path)
     with pytest.warns(UserWarning, match="line 2"):
         assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
+    lines = path.read_text().splitlines()
+    assert lines[:2] == [good, cut[: len(cut) // 2]]
+    assert len(lines) == 3
+
+
+def test_a_last_line_that_lacks_only_its_end_is_a_record(runs, tmp_path, counted):
+    path = tmp_path / "r.jsonl"
+    run_study(runs[:1], path)
+    path.write_text(path.read_text().rstrip("\n"))
+    run_study(runs, path)
+    assert counted == runs
+    assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
 
 
 def test_steps_to_reach_and_spread():
@@ -85,6 +145,38 @@ def test_steps_to_reach_and_spread():
     assert study.steps_to_reach(record, 2.0) == 5
     assert study.steps_to_reach(record, 1.0) == float("inf")
     assert study.mean_and_spread([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0"
+    assert study.mean_and_spread(iter([1.0, 1.5])) == "1.250 ± 0.354"
+    with pytest.raises(ValueError, match="at least two"):
+        study.mean_and_spread([1.0])
+
+
+def test_records_are_grouped_by_label_and_ordered_by_seed(runs, tmp_path):
+    path = tmp_path / "r.jsonl"
+    other = Run("other", *list(vars(runs[0]).values())[1:])
+    run_study([runs[1], other, runs[0]], path)
+    groups = study.by_label(read_records(path))
+    seeds = {label: [r["run"]["training"]["seed"] for r in records] for label, records in groups.items()}
+    assert seeds == {"other": [0], "tiny": [0, 1]}
+
+
+def test_metrics_of_a_record_plot_themselves(runs, tmp_path):
+    run_study(runs[:1], tmp_path / "r.jsonl")
+    (record,) = read_records(tmp_path / "r.jsonl")
+    metrics = study.metrics_of(record)
+    assert isinstance(metrics, Metrics)
+    assert list(metrics.plot().lines[0].get_ydata()) == [m["validation_loss"] for m in record["metrics"]]
+    plt.close("all")
+
+
+def test_a_summary_has_a_line_for_each_label():
+    header, *lines = study.summary("learning-rate").splitlines()
+    assert header.split("  ")[0] == "run"
+    groups = study.by_label(study.load_study("learning-rate"))
+    assert len(lines) == len(groups) == 8
+    for line, (label, records) in zip(lines, groups.items(), strict=True):
+        losses = study.mean_and_spread(map(study.final_loss, records))
+        cells = [cell for cell in line.split("  ") if cell.strip()]
+        assert [cell.strip() for cell in cells] == [label, "3", f"{records[0]['parameters']:,}", "500", losses]
 
 
 def test_an_unknown_study_lists_the_known_ones():
@@ -109,6 +201,22 @@ def test_results_are_those_of_the_script_and_complete(studies, name):
     wanted = [json.dumps(run.describe(), sort_keys=True) for run in studies[name]]
     found = [json.dumps(record["run"], sort_keys=True) for record in study.load_study(name)]
     assert sorted(found) == sorted(wanted)
+
+
+@pytest.mark.parametrize("name", ["anchor", "learning-rate"])
+def test_recorded_runs_reached_their_last_step_and_say_where_they_come_from(name):
+    records = study.load_study(name)
+    assert records == read_records(ROOT / "experiments" / "results" / f"{name}.jsonl")
+    for record in records:
+        training, metrics = record["run"]["training"], record["metrics"]
+        assert [m["step"] for m in metrics] == list(range(0, training["steps"] + 1, training["eval_every"]))
+        seconds = [m["seconds"] for m in metrics]
+        assert seconds == sorted(seconds)
+        assert seconds[-1] > 0
+        assert 1.0 < study.final_loss(record) < metrics[0]["validation_loss"] < 5.0
+        assert set(record["versions"]) == {"python", "torch"}
+        assert record["machine"].endswith(", 1 thread(s)")
+        assert record["parameters"] > 0
 
 
 def test_primer_ez_passes_the_baseline_in_at_most_80_percent_of_the_steps_in_every_seed():

@@ -182,8 +182,8 @@ def curves(
 def dots(values: Mapping[str, Sequence[Sequence[float]]], places: Sequence[str], xlabel: str, ylabel: str) -> Figure:
     """For each label and place a column of dots, one per seed, and a line through their means."""
     figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
-    for label, columns in values.items():
-        color = COLORS.get(label)
+    for n, (label, columns) in enumerate(values.items()):
+        color = COLORS.get(label, f"C{n}")
         for i, column in enumerate(columns):
             ax.plot([i] * len(column), column, "o", color=color, alpha=0.6)
         ax.plot([sum(c) / len(c) for c in columns], color=color, lw=1, label=label)
@@ -235,7 +235,7 @@ def plot_corpus(corpus: Corpus) -> Figure:
     shown = {" ": "space", "\n": "line"}
     characters = [corpus.vocabulary.characters[i] for i in order.tolist()]
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.2), layout="constrained", width_ratios=(4, 1))
-    left.bar(range(len(order)), share, color="#7F8FA6")
+    left.bar(range(len(order)), share.tolist(), color="#7F8FA6")
     left.set_xticks(range(len(order)), [shown.get(c, c.replace("$", r"\$")) for c in characters], fontsize=6.5)
     left.tick_params(axis="x", length=0)
     for c, tick in zip(characters, left.get_xticklabels(), strict=True):
