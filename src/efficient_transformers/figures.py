@@ -194,21 +194,14 @@ def dots(values: Mapping[str, Sequence[Sequence[float]]], places: Sequence[str],
 
 
 def plot_losses(
-    runs: Mapping[str, Metrics],
-    ax: Axes | None = None,
-    against: str = "step",
-    target: float | None = None,
-    **style: Any,
+    runs: Mapping[str, Metrics], ax: Axes | None = None, against: str = "step", target: float | None = None
 ) -> Axes:
-    """Validation loss of each run against ``"step"`` or ``"seconds"``; ``target`` draws a level to reach.
-
-    ``style`` goes to matplotlib's ``plot``.
-    """
+    """Validation loss of each run against ``"step"`` or ``"seconds"``; ``target`` draws a level to reach."""
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     for label, run in runs.items():
         x, y = [r[against] for r in run], [r["validation_loss"] for r in run]
-        ax.plot(x, y, **{"label": label, "color": COLORS.get(label), "marker": ".", "markersize": 4, **style})
+        ax.plot(x, y, label=label, color=COLORS.get(label), marker=".", markersize=4)
     if target is not None:
         ax.axhline(target, color="#777777", lw=0.8, ls="--")
     unit = {"step": "step", "seconds": "training time (s)"}[against]
