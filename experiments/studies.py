@@ -2,6 +2,9 @@
 
     python experiments/studies.py                 # all that is missing; can be stopped and started again
     python experiments/studies.py learning-rate   # one study
+    python experiments/studies.py variations --seeds 0 1   # some seeds; others can run beside it
+
+    python experiments/studies.py variations --time        # only measure what a step of each takes, on a quiet machine
 
 Results go to experiments/results/, one line per run. One thread each, so that times compare.
 """
@@ -10,16 +13,39 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from efficient_transformers import TrainingConfig
-from efficient_transformers.study import Run, run_study
+from efficient_transformers.study import Run, run_study, time_steps
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
 SMALL = {"steps": 500, "batch_size": 12, "seq_len": 64, "eval_every": 20}  # what the chapters train live
 
+# Chapter 3: what is changed against Primer EZ, and how. Learning rate and all else are equal.
+VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "baseline": ("transformer", {}),
+    "squared ReLU alone": ("primer-ez", {"convolve": ""}),
+    "convolutions alone": ("primer-ez", {"activation": "relu"}),
+    "Primer EZ": ("primer-ez", {}),
+    "one kernel for all": ("primer-ez-shared", {}),
+    "kernels per head": ("primer-ez-per-head", {}),
+    "only q": ("primer-ez", {"convolve": "q"}),
+    "only k": ("primer-ez", {"convolve": "k"}),
+    "only v": ("primer-ez", {"convolve": "v"}),
+    "q and k": ("primer-ez", {"convolve": "qk"}),
+    "width 2": ("primer-ez", {"kernel_size": 2}),
+    "width 5": ("primer-ez", {"kernel_size": 5}),
+    "width 7": ("primer-ez", {"kernel_size": 7}),
+    "dilation 2": ("primer-ez", {"dilation": 2}),
+    "random start": ("primer-ez", {"start": "random"}),
+    "random start, bias": ("primer-ez", {"start": "random", "bias": True}),
+    "GELU": ("primer-ez", {"activation": "gelu"}),
+    "SwiGLU": ("primer-ez", {"activation": "swiglu"}),
+    "full Primer": ("primer", {}),
+}
 
 STUDIES = {
     # nanoGPT's recipe for a CPU, with this book's baseline and Primer EZ.
@@ -43,18 +69,31 @@ STUDIES = {
         for rate in (1e-3, 2e-3, 3e-3, 4e-3)
         for model in ("transformer", "primer-ez")
     ],
+    # Which part of Primer EZ brings how much?
+    "variations": [
+        Run(label, model, TrainingConfig(**{**SMALL, "eval_every": 50, "eval_batches": 32}, seed=seed), options)
+        for seed in (0, 1, 2, 3, 4)
+        for label, (model, options) in VARIATIONS.items()
+    ],
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {list(STUDIES)}; by default all")
-    names = parser.parse_args().names or list(STUDIES)
+    parser.add_argument("--seeds", nargs="+", type=int, help="of the runs to make; by default all")
+    parser.add_argument("--time", action="store_true", help="measure seconds per step instead of training")
+    arguments = parser.parse_args()
+    names = arguments.names or list(STUDIES)
     if unknown := set(names) - set(STUDIES):
         parser.error(f"names is {sorted(unknown)}; expected some of {list(STUDIES)}")
     torch.set_num_threads(1)
     for name in names:
-        run_study(STUDIES[name], RESULTS / f"{name}.jsonl")
+        runs = [run for run in STUDIES[name] if arguments.seeds is None or run.training.seed in arguments.seeds]
+        if arguments.time:
+            time_steps([run for run in runs if run.training.seed == 0], RESULTS / f"{name}-seconds.json")
+            continue
+        run_study(runs, RESULTS / f"{name}.jsonl")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from efficient_transformers import (
     TrainingConfig,
     Vocabulary,
     build_model,
+    expand_sharing,
     generate,
     leak_map,
     load_corpus,
@@ -70,6 +71,22 @@ BAD = {
     "unknown option": (make(width=3), TypeError, ["option is 'width'", "'kernel_size'", "'sharing'", "'primer-ez'"]),
     "option of another model": (
         make("transformer", kernel_size=3), TypeError, ["option is 'kernel_size'", "'transformer'"]),
+    "unknown activation": (
+        make(activation="tanh"), ValueError, ["activation is 'tanh'", "'squared-relu'", "'gelu'", "'swiglu'"]),
+    "unknown subset of q, k, v": (make(convolve="kq"), ValueError, ["convolve is 'kq'", "''", "'qk'", "'qkv'"]),
+    "attention: unknown subset": (
+        lambda: MultiDConvHeadAttention(8, 2, "x"), ValueError, ["convolve is 'x'", "''", "'qk'", "'qkv'"]),
+    "unknown start": (make(start="zero"), ValueError, ["start is 'zero'", "'official'", "'random'"]),
+    "a name and an option that contradict each other": (
+        make("primer-ez-shared", sharing="none"), ValueError, ["sharing is 'none'", "'all', as the name says"]),
+    "a sharing with fewer kernels than there are": (
+        lambda: expand_sharing(CausalDepthwiseConv(8, 2, sharing="none"), "heads"), ValueError,
+        ["sharing is 'heads'", "kernels of shape (2, 4)"]),
+    "one kernel for many": (
+        lambda: expand_sharing(CausalDepthwiseConv(8, 2), "all"), ValueError,
+        ["sharing is 'all'", "kernels of shape (1, 4)"]),
+    "an unknown sharing to expand to": (
+        lambda: expand_sharing(CausalDepthwiseConv(8, 2), "each"), ValueError, ["sharing is 'each'", "'none'"]),
     "unknown corpus": (
         lambda: load_corpus("milton"), ValueError, ["'milton'", "'shakespeare'", "'tiny-shakespeare'", "path"]),
     # tokens
@@ -130,7 +147,9 @@ SIZED = {
     **{size: lambda v, size=size: build_model("transformer", **SIZES | {size: v}) for size in [*SIZES, "d_ff"]},
     "kernel_size": lambda v: CausalDepthwiseConv(8, 2, v),
     "kernel_size of a model": lambda v: build_model("primer-ez", **SIZES, kernel_size=v),
-    "kernel_size of an attention": lambda v: MultiDConvHeadAttention(8, 2, v),
+    "kernel_size of an attention": lambda v: MultiDConvHeadAttention(8, 2, kernel_size=v),
+    "dilation": lambda v: CausalDepthwiseConv(8, 2, dilation=v),
+    "dilation of a model": lambda v: build_model("primer-ez", **SIZES, dilation=v),
     "d_model of an attention": lambda v: MultiHeadAttention(v, 2),
     "n_heads of an attention": lambda v: MultiHeadAttention(8, v),
     "d_model of a convolution": lambda v: CausalDepthwiseConv(v, 2),

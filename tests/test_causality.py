@@ -16,14 +16,23 @@ from efficient_transformers import (
     CausalDepthwiseConv,
     MultiDConvHeadAttention,
     MultiHeadAttention,
+    SharedQueryKeyAttention,
     build_model,
     leak_map,
     model_names,
 )
 
 MAX_LEN = 48
-CONVOLUTION = {"kernel_size": st.integers(1, 7), "sharing": st.sampled_from(["heads", "none", "all"])}
-OPTIONS = {"primer-ez": CONVOLUTION}  # of the models that have any
+SHARING = {"kernel_size": st.integers(1, 9), "sharing": st.sampled_from(["heads", "none", "all"])}
+CONVOLUTION = {
+    **SHARING,
+    "dilation": st.integers(1, 3),
+    "bias": st.booleans(),
+    "start": st.sampled_from(["official", "random"]),
+}
+ATTENTION = {**CONVOLUTION, "convolve": st.sampled_from(["", "q", "k", "v", "qk", "qv", "kv", "qkv"])}
+ACTIVATION = {"activation": st.sampled_from(["squared-relu", "relu", "gelu", "swiglu"])}
+OPTIONS = {"primer-ez": ATTENTION | ACTIVATION, "primer": SHARING}  # of the models that have any
 
 every_model = pytest.mark.parametrize("name", model_names())
 
@@ -58,12 +67,15 @@ def modules(draw):
     """A sequence-mixing module on its own."""
     torch.manual_seed(draw(st.integers(0, 2**16)))
     heads, d_head = draw(st.integers(1, 3)), draw(st.sampled_from([2, 4, 8]))
-    options = {option: draw(values) for option, values in CONVOLUTION.items()}
-    kind = draw(st.sampled_from(["attention", "order-blind attention", "convolution", "both"]))
-    if kind == "convolution":
-        return randomize(CausalDepthwiseConv(heads * d_head, heads, **options))
+    options = {option: draw(values) for option, values in ATTENTION.items()}
+    kind = draw(st.sampled_from(["attention", "order-blind attention", "convolution", "both", "shared"]))
     if kind == "both":
         return randomize(MultiDConvHeadAttention(heads * d_head, heads, **options))
+    del options["convolve"]
+    if kind == "convolution":
+        return randomize(CausalDepthwiseConv(heads * d_head, heads, **options))
+    if kind == "shared":
+        return randomize(SharedQueryKeyAttention(heads * d_head, heads, **options))
     return randomize(MultiHeadAttention(heads * d_head, heads, rotary=kind == "attention"))
 
 
@@ -240,7 +252,9 @@ def test_modules_alone_have_a_lower_triangular_leak_map(data):
     assert torch.equal(leak.triu(1), torch.zeros_like(leak))
     seen = leak > 0
     if isinstance(module, CausalDepthwiseConv):
-        assert torch.equal(seen, torch.ones_like(seen).tril().triu(1 - module.kernel_size))
+        back = torch.arange(len(seen))[:, None] - torch.arange(len(seen))
+        steps = back / module.dilation
+        assert torch.equal(seen, (steps >= 0) & (steps < module.kernel_size) & (back % module.dilation == 0))
     else:
         assert seen.tril().sum() == leak.shape[0] * (leak.shape[0] + 1) // 2
 

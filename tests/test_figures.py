@@ -9,7 +9,8 @@ import pytest
 import torch
 from matplotlib.colors import to_rgb
 
-from efficient_transformers import Corpus, Metrics, Vocabulary, build_model, figures
+from efficient_transformers import CausalDepthwiseConv, Corpus, Metrics, Vocabulary, build_model, figures
+from efficient_transformers.study import Difference
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -80,7 +81,9 @@ def test_comparison_is_by_steps_and_by_seconds(metrics):
     assert [ax.get_xlabel() for ax in figure.axes] == ["step", "training time (s)"]
     assert [ax.get_ylabel() for ax in figure.axes] == ["validation loss (nats per character)", ""]
     assert [list(ax.lines[0].get_xdata()) for ax in figure.axes] == [[0, 50], [0, 5]]
-    assert [[line.get_color() for line in ax.lines[:2]] for ax in figure.axes] == [list(figures.COLORS.values())] * 2
+    assert [[line.get_color() for line in ax.lines[:2]] for ax in figure.axes] == [
+        [figures.COLORS[name] for name in ("transformer", "primer-ez")]
+    ] * 2
     assert steps.get_ylim()[1] == seconds.get_ylim()[1] == 2.8
 
 
@@ -110,7 +113,7 @@ def test_dots_and_their_line_have_one_colour():
     ax = figures.dots(values, ["0.1", "0.2"], "rate", "loss").axes[0]
     colors = [line.get_color() for line in ax.lines]
     assert colors == [color for color in colors[::3] for _ in range(3)]
-    assert colors[0:6:3] == list(figures.COLORS.values())
+    assert colors[0:6:3] == [figures.COLORS[name] for name in ("transformer", "primer-ez")]
     assert len(set(colors)) == 4
     assert [t.get_text() for t in ax.get_xticklabels()] == ["0.1", "0.2"]
 
@@ -164,3 +167,61 @@ def test_a_corpus_is_drawn_by_its_characters(text):
     assert [bar.get_height() for bar in right.patches] == pytest.approx([(len(text) - 2) / 1e6, 2 / 1e6])
     assert right.get_ylabel() == "million characters"
     assert [t.get_text() for t in right.get_xticklabels()] == ["training", "validation"]
+
+
+@pytest.mark.parametrize(("sharing", "count"), [("all", 1), ("heads", 3), ("none", 6)])
+def test_places_of_one_colour_share_a_kernel(sharing, count):
+    (ax,) = figures.sharings({"some": CausalDepthwiseConv(6, 2, sharing=sharing)}).axes
+    colors = ax.images[0].get_array()
+    assert colors.shape == (2, 3)
+    assert len(set(colors.ravel().tolist())) == count
+    assert (colors[0] == colors[1]).all() == (sharing != "none")
+    assert ax.get_title() == f"some: {count} kernel{'s' if count > 1 else ''}"
+
+
+def test_a_filter_is_drawn_with_its_weights_and_its_gain():
+    left, right = figures.filters({"difference": torch.tensor([1.0, -1.0]), "nothing": torch.zeros(2)}).axes
+    assert [bar.get_height() for bar in left.patches] == [1, -1, 0, 0]
+    frequency, gain = right.lines[0].get_data()
+    for f, g in ((0.0, 0.0), (0.25, 2**0.5), (0.5, 2.0)):
+        assert float(gain[abs(frequency - f).argmin()]) == pytest.approx(g, abs=1e-6)
+    assert not right.lines[1].get_ydata().any()
+
+
+def test_a_kernel_map_colours_groups_like_their_means():
+    groups = {"query": torch.tensor([[0, 1, 1]]), "key": torch.tensor([[2, 2, 0]])}
+    figure = figures.kernel_map(groups, torch.rand(3, 4))
+    query, means, key = figure.axes
+    for ax, group in ((query, groups["query"]), (key, groups["key"])):
+        image = ax.images[0]
+        shown = image.cmap(image.norm(image.get_array()))[0]
+        for place, i in enumerate(group[0].tolist()):
+            assert tuple(shown[place][:3]) == to_rgb(means.lines[i].get_color())
+    assert len(means.lines[0].get_ydata()) == 4
+
+
+def test_differences_are_grey_where_the_interval_holds_zero():
+    rows = {
+        "better": Difference([-0.2, -0.1], -0.15, -0.2, -0.1),
+        "worse": Difference([0.2, 0.1], 0.15, 0.1, 0.2),
+        "unclear": Difference([0.2, -0.1], 0.05, -0.1, 0.2),
+    }
+    (ax,) = figures.differences(rows, "loss").axes
+    assert [t.get_text() for t in ax.get_yticklabels()] == list(rows)
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first row is on top
+    dots, intervals, means = ax.lines[0:9:3], ax.lines[1:9:3], ax.lines[2:9:3]
+    assert [line.get_xdata().tolist() for line in dots] == [row.values for row in rows.values()]
+    assert [line.get_xdata().tolist() for line in intervals] == [[row.low, row.high] for row in rows.values()]
+    assert [float(line.get_xdata()[0]) for line in means] == [row.mean for row in rows.values()]
+    colors = [line.get_color() for line in means]
+    assert len(set(colors)) == 3
+    assert colors[2] == "#777777"
+
+
+def test_scattered_points_are_labelled():
+    (ax,) = figures.scatter({"baseline": (0, 0.5), "b": (1000, 0.25)}, "x", "y").axes
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines[:2]] == [(0, 0.5), (1000, 0.25)]
+    assert [t.get_text() for t in ax.texts] == ["baseline", "b"]
+    assert ax.lines[0].get_color() == figures.COLORS["transformer"]
+    low, high = ax.get_xlim()
+    assert low < 0 < 1000 < high

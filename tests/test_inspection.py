@@ -17,6 +17,7 @@ from efficient_transformers import (
     receptive_field,
     shape_trace,
 )
+from efficient_transformers.inspection import LiveMemory, peak_memory
 
 
 class Apply(nn.Module):
@@ -169,3 +170,40 @@ def test_shape_trace_removes_its_hooks_also_after_an_error():
     shape_trace(module, torch.zeros(2, 3, 4))
     assert hooks(module) == 1
     own.remove()
+
+
+def test_peak_memory_counts_what_lives_at_once():
+    def two_of_three():
+        a = torch.ones(1000)
+        b = a + 1
+        del a
+        return b * 2  # a is gone, so this is the second
+
+    assert peak_memory(two_of_three) == 8000
+    assert peak_memory(lambda: None) == 0
+
+
+def test_peak_memory_leaves_out_what_was_there_and_views():
+    x = torch.ones(1000)
+    assert peak_memory(lambda: x.view(10, 100).mT) == 0
+    assert peak_memory(lambda: x.add_(1)) == 0
+
+
+def test_peak_memory_holds_what_the_backward_pass_needs():
+    x = torch.ones(1000, requires_grad=True)
+    # the two results of exp are kept until their gradient is made
+    assert 12000 <= peak_memory(lambda: x.exp().exp().sum().backward()) <= 12100
+    assert peak_memory(lambda: x.exp().exp().sum().detach()) < peak_memory(lambda: x.exp().exp().exp().sum())
+    with torch.no_grad():
+        assert peak_memory(lambda: x.exp().exp().exp().sum()) == 8000
+
+
+def test_peak_memory_ends_with_its_call():
+    memory = LiveMemory()
+    with memory:
+        a = torch.ones(1000)
+    b = torch.ones(1000)
+    assert memory.now == memory.peak == 4000
+    del a
+    assert memory.now == 0
+    assert b.numel() == 1000

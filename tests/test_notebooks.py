@@ -41,7 +41,8 @@ def without_docstrings(node):
             child.body = body[1:]
         if isinstance(child, ast.FunctionDef):  # annotations are for the type checker
             child.returns = None
-            for argument in [*child.args.args, *child.args.kwonlyargs, *child.args.posonlyargs]:
+            stars = [a for a in (child.args.vararg, child.args.kwarg) if a is not None]
+            for argument in [*child.args.args, *child.args.kwonlyargs, *child.args.posonlyargs, *stars]:
                 argument.annotation = None
     return ast.dump(node)
 

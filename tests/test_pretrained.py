@@ -7,9 +7,21 @@ import torch
 from safetensors import safe_open
 
 from efficient_transformers import LanguageModel, Stack, build_model, model_names
+from efficient_transformers.models import VARIATIONS
 
 SIZES = {"vocab_size": 9, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_seq_len": 20, "dropout": 0.25}
-OPTIONS = {"primer-ez": {"kernel_size": 5, "sharing": "none"}}
+OPTIONS = {
+    "primer-ez": {
+        "activation": "swiglu",
+        "convolve": "qv",
+        "kernel_size": 5,
+        "sharing": "none",
+        "dilation": 2,
+        "bias": True,
+        "start": "random",
+    },
+    "primer": {"kernel_size": 2, "sharing": "all"},
+}
 
 every_model = pytest.mark.parametrize("name", model_names())
 
@@ -63,7 +75,9 @@ def test_a_restored_model_is_in_eval_mode_and_can_be_trained(saved):
 @every_model
 def test_config_json_holds_the_arguments_of_build_model(tmp_path, name):
     some_model(name).save_pretrained(tmp_path)
-    expected = {"name": name, **SIZES, **OPTIONS.get(name, {})}
+    plain_name, options = VARIATIONS.get(name, (name, {}))
+    defaults = build_model(plain_name, **SIZES).config
+    expected = {**defaults, "name": plain_name, **SIZES, **options, **OPTIONS.get(name, {})}
     config = json.loads((tmp_path / "config.json").read_text())
     assert config == expected
     assert build_model(**config).config == expected

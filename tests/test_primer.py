@@ -3,18 +3,29 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from efficient_transformers import (
     CausalDepthwiseConv,
     FeedForward,
+    GatedFeedForward,
+    LanguageModel,
     MultiDConvHeadAttention,
     MultiHeadAttention,
+    PrimerLayer,
+    PrimerNorm,
+    SharedQueryKeyAttention,
     SquaredReLU,
+    Stack,
     build_model,
+    expand_sharing,
     leak_map,
+    model_names,
     receptive_field,
 )
+from efficient_transformers.primer import SUBSETS
 
 SHARINGS = ["heads", "none", "all"]
 
@@ -35,13 +46,25 @@ def kernels(conv):
 # The convolution
 
 
-@pytest.mark.parametrize("sharing", SHARINGS)
-@pytest.mark.parametrize("kernel_size", range(1, 8))
-def test_convolution_is_a_padded_conv1d_with_groups(kernel_size, sharing):
-    conv = randomize(CausalDepthwiseConv(12, 3, kernel_size, sharing)).double()
-    x = torch.randn(2, 9, 12, dtype=torch.float64)
-    padded = F.pad(x.transpose(1, 2), (kernel_size - 1, 0))
-    expected = F.conv1d(padded, kernels(conv).flip(1).unsqueeze(1), groups=12).transpose(1, 2)
+def convolutions():
+    """Any convolution of 12 channels, with random weights."""
+    return st.builds(
+        lambda **options: randomize(CausalDepthwiseConv(12, 3, **options)),
+        kernel_size=st.integers(1, 9),
+        sharing=st.sampled_from(SHARINGS),
+        dilation=st.integers(1, 3),
+        bias=st.booleans(),
+    )
+
+
+@given(conv=convolutions(), seq_len=st.integers(1, 40), batch=st.integers(1, 3))
+def test_convolution_is_a_padded_conv1d_with_groups(conv, seq_len, batch):
+    conv = conv.double()
+    x = torch.randn(batch, seq_len, 12, dtype=torch.float64)
+    padded = F.pad(x.transpose(1, 2), ((conv.kernel_size - 1) * conv.dilation, 0))
+    bias = None if conv.bias is None else conv.bias.expand(3, 4, 1).reshape(12)
+    weight = kernels(conv).flip(1).unsqueeze(1)
+    expected = F.conv1d(padded, weight, bias, groups=12, dilation=conv.dilation).transpose(1, 2)
     torch.testing.assert_close(conv(x), expected, rtol=0, atol=1e-12)
 
 
@@ -87,24 +110,51 @@ def test_three_heads_shared_kernels_by_default():
 
 @pytest.mark.parametrize(("sharing", "count"), [("all", 9), ("heads", 576), ("none", 4608)])
 def test_extra_parameters_of_eight_heads_of_64_channels(sharing, count):
-    with_conv, without = MultiDConvHeadAttention(512, 8, 3, sharing), MultiHeadAttention(512, 8)
+    with_conv, without = MultiDConvHeadAttention(512, 8, sharing=sharing), MultiHeadAttention(512, 8)
     extra = sum(p.numel() for p in with_conv.parameters()) - sum(p.numel() for p in without.parameters())
     assert extra == count
 
 
+@pytest.mark.parametrize(("sharing", "count"), [("all", 12), ("heads", 768), ("none", 6144)])
+def test_extra_parameters_with_biases_are_those_of_the_annotated_original(sharing, count):
+    convs = [CausalDepthwiseConv(512, 8, sharing=sharing, bias=True) for _ in range(3)]
+    assert sum(p.numel() for conv in convs for p in conv.parameters()) == count
+
+
 @pytest.mark.parametrize("sharing", SHARINGS)
-def test_convolution_has_no_bias(sharing):
+def test_convolution_has_no_bias_by_default(sharing):
     conv = randomize(CausalDepthwiseConv(8, 2, 3, sharing))
     assert not conv(torch.zeros(2, 5, 8)).any()
 
 
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_a_random_start_is_that_of_pytorchs_depthwise_convolution(sharing, bias):
+    torch.manual_seed(0)
+    ours = CausalDepthwiseConv(3000, 2, 3, sharing, bias=bias, start="random")
+    theirs = nn.Conv1d(3000, 3000, 3, groups=3000)
+    bound = 3**-0.5
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=False):
+        assert p.abs().max() <= bound
+        assert q.abs().max() <= bound
+        if sharing != "all":  # enough numbers to compare
+            torch.testing.assert_close(p.std(), q.std(), rtol=0.05, atol=0)
+
+
 @pytest.mark.parametrize("sharing", SHARINGS)
 @pytest.mark.parametrize("kernel_size", [1, 2, 4])
-def test_convolution_gradients_are_exact(kernel_size, sharing):
-    conv = CausalDepthwiseConv(4, 2, kernel_size, sharing).double()
-    x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn_like(conv.weight).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x, w: torch.func.functional_call(conv, {"weight": w}, (x,)), (x, weight))
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("bias", [False, True])
+def test_convolution_gradients_are_exact(kernel_size, sharing, dilation, bias):
+    conv = CausalDepthwiseConv(4, 2, kernel_size, sharing, dilation, bias).double()
+    names, values = zip(*conv.named_parameters(), strict=True)
+    x = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
+    values = [torch.randn_like(v).requires_grad_() for v in values]
+
+    def apply(x, *values):
+        return torch.func.functional_call(conv, dict(zip(names, values, strict=True)), (x,))
+
+    assert torch.autograd.gradcheck(apply, (x, *values))
 
 
 @pytest.mark.parametrize("sharing", ["heads", "all"])
@@ -119,6 +169,40 @@ def test_a_shared_kernel_is_the_unshared_one_with_equal_weights(sharing):
     own(x).square().sum().backward()
     axes = (0,) if sharing == "heads" else (0, 1)
     torch.testing.assert_close(shared.weight.grad, own.weight.grad.sum(axes, keepdim=True))
+
+
+# From shared kernels to kernels of one's own
+
+
+@pytest.mark.parametrize(("has", "wanted"), [("all", "heads"), ("all", "none"), ("heads", "none"), ("none", "none")])
+@pytest.mark.parametrize("bias", [False, True])
+def test_expanded_kernels_compute_the_same_bit_for_bit(has, wanted, bias):
+    options = {"vocab_size": 9, "d_model": 12, "n_heads": 3, "n_layers": 2, "bias": bias, "sharing": has}
+    model = randomize(build_model("primer-ez", **options))
+    before = [p.clone() for p in model.parameters()]
+    expanded = expand_sharing(model, wanted)
+    tokens = torch.randint(9, (2, 10))
+    assert torch.equal(expanded(tokens), model(tokens))
+    assert expanded.config == {**model.config, "sharing": wanted}
+    assert model.config["sharing"] == has
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+    fresh = build_model(**expanded.config)
+    assert {n: p.shape for n, p in expanded.named_parameters()} == {n: p.shape for n, p in fresh.named_parameters()}
+
+
+def test_expanded_kernels_are_free_to_part():
+    expanded = expand_sharing(CausalDepthwiseConv(4, 2, sharing="all"))
+    expanded(torch.randn(1, 5, 4)).square().sum().backward()
+    with torch.no_grad():
+        expanded.weight -= 0.1 * expanded.weight.grad
+    assert len({tuple(kernel.tolist()) for kernel in expanded.weight.flatten(0, 1)}) == 4
+
+
+def test_an_expanded_model_can_be_saved_and_loaded(tmp_path):
+    model = expand_sharing(randomize(build_model("primer-ez-shared", vocab_size=9, d_model=8, n_heads=2, n_layers=1)))
+    model.save_pretrained(tmp_path / "model")
+    tokens = torch.randint(9, (2, 7))
+    assert torch.equal(LanguageModel.from_pretrained(tmp_path / "model")(tokens), model(tokens))
 
 
 # The activation
@@ -175,7 +259,37 @@ def test_with_kernels_of_one_and_weight_one_it_is_plain_attention():
             conv.weight.fill_(1)
     plain.load_state_dict({k: v for k, v in primer.state_dict().items() if "conv" not in k})
     x = torch.randn(2, 6, 8)
-    torch.testing.assert_close(primer(x), plain(x), rtol=0, atol=1e-6)
+    assert torch.equal(primer(x), plain(x))
+
+
+@given(
+    sharing=st.sampled_from(SHARINGS),
+    convolve=st.sampled_from(SUBSETS),
+    dilation=st.integers(1, 3),
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 70)),
+)
+def test_width_one_and_weight_one_is_plain_attention_bit_for_bit(sharing, convolve, dilation, shape):
+    options = {"sharing": sharing, "dilation": dilation, "kernel_size": 1}
+    primer, plain = MultiDConvHeadAttention(12, 3, convolve, **options), MultiHeadAttention(12, 3)
+    with torch.no_grad():
+        for name, p in primer.named_parameters():
+            if "conv" in name:
+                p.fill_(1)
+    plain.load_state_dict({k: v for k, v in primer.state_dict().items() if "conv" not in k})
+    x = torch.randn(*shape, 12)
+    assert torch.equal(primer(x), plain(x))
+
+
+@pytest.mark.parametrize("convolve", SUBSETS)
+def test_only_what_is_asked_for_is_convolved(convolve):
+    attention = randomize(MultiDConvHeadAttention(8, 2, convolve))
+    x = torch.randn(2, 5, 8)
+    plain = MultiHeadAttention.project(attention, x)
+    for name, z, unconvolved in zip("qkv", attention.project(x), plain, strict=True):
+        assert torch.equal(z, unconvolved) == (name not in convolve)
+    assert {name for name, _ in attention.named_parameters() if "conv" in name} == {
+        f"conv_{name}.weight" for name in convolve
+    }
 
 
 class Projected(nn.Module):
@@ -192,7 +306,7 @@ class Projected(nn.Module):
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])
 def test_each_projection_sees_exactly_kernel_size_tokens(kernel_size, which):
-    seen = leak_map(Projected(MultiDConvHeadAttention(8, 2, kernel_size), which), seq_len=8) > 0
+    seen = leak_map(Projected(MultiDConvHeadAttention(8, 2, kernel_size=kernel_size), which), seq_len=8) > 0
     distance = torch.arange(8)[:, None] - torch.arange(8)
     assert torch.equal(seen, (distance >= 0) & (distance < kernel_size))
     assert not (leak_map(Projected(MultiHeadAttention(8, 2), which), seq_len=8) > 0).fill_diagonal_(False).any()
@@ -213,6 +327,86 @@ def test_primer_ez_differs_from_the_baseline_in_activation_and_convolutions_only
     assert extra == {f"body.{i}.attention.conv_{z}.weight" for i in range(2) for z in "qkv"}
     classes = {type(m) for m in primer.modules()} ^ {type(m) for m in baseline.modules()}
     assert classes == {SquaredReLU, nn.ReLU, CausalDepthwiseConv, MultiDConvHeadAttention, MultiHeadAttention}
+
+
+@pytest.mark.parametrize("name", [name for name in model_names() if name.startswith("primer")])
+def test_the_whole_model_compiles_to_one_graph(name):
+    model = build_model(name, vocab_size=5, d_model=8, n_heads=2, n_layers=1)
+    model = randomize(model)
+    compiled, tokens = torch.compile(model, fullgraph=True, backend="aot_eager"), torch.randint(5, (2, 6))
+    torch.testing.assert_close(compiled(tokens), model(tokens))
+    compiled(tokens).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_names_of_variations_are_primer_ez_with_a_sharing():
+    sizes = {"vocab_size": 5, "d_model": 8, "n_heads": 2, "n_layers": 1}
+    for name, sharing in (("primer-ez-shared", "all"), ("primer-ez-per-head", "none")):
+        assert build_model(name, **sizes).config == build_model("primer-ez", sharing=sharing, **sizes).config
+        assert build_model(name, kernel_size=5, **sizes).config["kernel_size"] == 5
+
+
+def test_swiglu_has_as_many_parameters_as_the_others():
+    counts = {
+        activation: sum(
+            p.numel() for p in build_model("primer-ez", vocab_size=5, d_ff=48, activation=activation).parameters()
+        )
+        for activation in ("relu", "gelu", "squared-relu", "swiglu")
+    }
+    assert len(set(counts.values())) == 1
+
+
+def test_gated_feed_forward_is_its_equation():
+    layer = randomize(GatedFeedForward(6, 10, nn.SiLU())).double()
+    x = torch.randn(2, 3, 6, dtype=torch.float64)
+    gate, up = x @ layer.gate.weight.T, x @ layer.up.weight.T
+    expected = (gate * torch.sigmoid(gate) * up) @ layer.down.weight.T
+    torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-12)
+
+
+# The full Primer
+
+
+def test_queries_are_made_from_keys():
+    attention = randomize(SharedQueryKeyAttention(8, 2)).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    q, k, v = attention.project(x)
+    torch.testing.assert_close(k, attention.conv_k(x @ attention.key.weight.T), rtol=0, atol=1e-12)
+    torch.testing.assert_close(q, k @ attention.query.weight.T, rtol=0, atol=1e-12)
+    torch.testing.assert_close(v, attention.conv_v(x @ attention.value.weight.T), rtol=0, atol=1e-12)
+
+
+@given(shape=st.tuples(st.integers(1, 3), st.integers(1, 5)), scale=st.floats(0.1, 10), shift=st.floats(-10, 10))
+def test_primers_norm_is_layer_norm(shape, scale, shift):
+    ours = randomize(PrimerNorm(8)).double()
+    theirs = nn.LayerNorm(8, eps=1e-6).double()
+    theirs.load_state_dict(ours.state_dict())
+    x = scale * torch.randn(*shape, 8, dtype=torch.float64) + shift
+    torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=1e-8)
+
+
+def test_primers_norm_in_half_precision_computes_in_single():
+    norm, x = PrimerNorm(64), 3 + torch.randn(4, 64)
+    rounded = x.to(torch.bfloat16)
+    assert norm(rounded).dtype == torch.bfloat16
+    torch.testing.assert_close(norm(rounded).float(), norm(rounded.float()), rtol=1e-2, atol=1e-2)
+
+
+def test_primers_layer_normalizes_what_attention_reads_and_what_the_network_returns():
+    layer = randomize(build_model("primer", vocab_size=5, d_model=8, n_heads=2, n_layers=1).body[0]).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    h = x + layer.attention(layer.norm1(x))
+    network = layer.feed_forward.up(h).relu().square() @ layer.feed_forward.down.weight.T
+    torch.testing.assert_close(layer(x), h + layer.norm2(network), rtol=0, atol=1e-12)
+
+
+def test_full_primer_has_kernels_per_head_and_its_norms():
+    model = build_model("primer", vocab_size=5, d_model=8, n_heads=2, n_layers=2)
+    assert {type(m) for m in model.body.modules()} == {
+        Stack, PrimerLayer, PrimerNorm, SharedQueryKeyAttention, CausalDepthwiseConv, FeedForward, SquaredReLU,
+        nn.Linear, nn.Dropout,
+    }  # fmt: skip
+    assert {m.weight.shape for m in model.modules() if isinstance(m, CausalDepthwiseConv)} == {(2, 4, 3)}
 
 
 def test_options_reach_every_layer():

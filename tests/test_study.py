@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -15,6 +16,7 @@ from efficient_transformers import Metrics, TrainingConfig, build_model, load_co
 from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
+NAMES = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 
@@ -30,7 +32,7 @@ def runs(tmp_path):
 def counted(monkeypatch):
     """The runs that were executed, in order."""
     executed, original = [], study.execute
-    monkeypatch.setattr(study, "execute", lambda run: (executed.append(run), original(run))[1])
+    monkeypatch.setattr(study, "execute", lambda run, *options, **named: (executed.append(run), original(run))[1])
     return executed
 
 
@@ -58,7 +60,7 @@ def test_a_record_holds_the_losses_of_the_training_that_it_describes(runs, tmp_p
         assert found["validation_loss"] == pytest.approx(wanted["validation_loss"], abs=1e-4)
         assert "train_loss" not in found or found["train_loss"] == pytest.approx(wanted["train_loss"], abs=1e-4)
     assert record["versions"] == {"python": platform.python_version(), "torch": torch.__version__}
-    assert record["machine"] == f"{platform.machine()}, 1 thread(s)"
+    assert record["machine"] == f"{study.processor()}, 1 thread(s)"
 
 
 def test_a_record_is_one_line_of_json_without_nan(runs, tmp_path):
@@ -150,6 +152,49 @@ def test_steps_to_reach_and_spread():
         study.mean_and_spread([1.0])
 
 
+def records(**losses):
+    return [
+        {"run": {"label": "a", "training": {"seed": int(s[1:])}}, "metrics": [{"step": 1, "validation_loss": loss}]}
+        for s, loss in losses.items()
+    ]
+
+
+def test_a_paired_difference_is_students_interval():
+    found = study.paired_difference(records(s0=1.5, s1=1.7, s2=1.75), records(s2=1.5, s0=1.4, s1=1.5))
+    assert found.values == pytest.approx([0.1, 0.2, 0.25])
+    mean, spread = 0.55 / 3, (((0.1 - 0.55 / 3) ** 2 + (0.2 - 0.55 / 3) ** 2 + (0.25 - 0.55 / 3) ** 2) / 2) ** 0.5
+    half = 4.302653 * spread / 3**0.5  # t of two degrees of freedom at 97.5 %
+    assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), abs=1e-5)
+    assert not found.is_clear
+    assert str(found) == "+0.183  [-0.006, +0.373]"
+    assert study.paired_difference(records(s0=1.1, s1=1.11), records(s0=1.0, s1=1.0)).is_clear
+
+
+@pytest.mark.parametrize("other", [{"s0": 1.0}, {"s0": 1.0, "s2": 1.0}], ids=str)
+def test_a_difference_needs_the_same_seeds_on_both_sides(other):
+    with pytest.raises(ValueError, match=r"the seeds is \[0, 1\]; expected .* at least two"):
+        study.paired_difference(records(s0=1.0, s1=1.0), records(**other))
+
+
+def test_a_mean_curve_has_the_given_seconds():
+    curve = study.mean_curve(records(s0=1.0, s1=2.0), 0.5)
+    assert list(curve) == [{"step": 1, "seconds": 0.5, "validation_loss": 1.5}]
+
+
+def test_steps_are_timed_in_turn_and_what_was_timed_is_recorded(runs, tmp_path, counted, monkeypatch):
+    path, other = tmp_path / "r-seconds.json", replace(runs[0], label="other", options=TINY | {"d_model": 16})
+    study.time_steps([runs[0], other], path, rounds=2, steps=3)
+    assert [run.label for run in counted] == ["tiny", "other"] * 3
+    assert {run.training.steps for run in counted} == {3}
+    recorded = json.loads(path.read_text())
+    assert recorded["runs"] == [runs[0].describe(), other.describe()]
+    assert recorded["machine"].endswith(", 1 thread(s)")
+    monkeypatch.setattr(study, "files", lambda _: tmp_path)
+    seconds = study.load_seconds("r")
+    assert list(seconds) == ["tiny", "other"]
+    assert all(0 < s < 1 for s in seconds.values())
+
+
 def test_records_are_grouped_by_label_and_ordered_by_seed(runs, tmp_path):
     path = tmp_path / "r.jsonl"
     other = Run("other", *list(vars(runs[0]).values())[1:])
@@ -180,7 +225,7 @@ def test_a_summary_has_a_line_for_each_label():
 
 
 def test_an_unknown_study_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"name is 'none such'; expected one of 'anchor', 'learning-rate'"):
+    with pytest.raises(ValueError, match=r"name is 'none such'; expected one of " + ", ".join(map(repr, NAMES))):
         study.load_study("none such")
 
 
@@ -193,17 +238,27 @@ def studies():
 
 
 def test_every_file_of_results_belongs_to_a_study(studies):
-    assert {p.stem for p in (ROOT / "experiments" / "results").glob("*.jsonl")} == set(studies)
+    results = ROOT / "experiments" / "results"
+    assert {p.stem for p in results.glob("*.jsonl")} == set(studies)
+    assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= set(studies)
 
 
-@pytest.mark.parametrize("name", ["anchor", "learning-rate"])
+def test_what_was_timed_are_the_runs_of_the_script(studies):
+    for path in (ROOT / "experiments" / "results").glob("*.json"):
+        recorded, name = json.loads(path.read_text()), path.stem.removesuffix("-seconds")
+        wanted = [run.describe() for run in studies[name] if run.training.seed == 0]
+        assert recorded["runs"] == json.loads(json.dumps(wanted))
+        assert list(study.load_seconds(name)) == [run["label"] for run in wanted]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_results_are_those_of_the_script_and_complete(studies, name):
     wanted = [json.dumps(run.describe(), sort_keys=True) for run in studies[name]]
     found = [json.dumps(record["run"], sort_keys=True) for record in study.load_study(name)]
     assert sorted(found) == sorted(wanted)
 
 
-@pytest.mark.parametrize("name", ["anchor", "learning-rate"])
+@pytest.mark.parametrize("name", NAMES)
 def test_recorded_runs_reached_their_last_step_and_say_where_they_come_from(name):
     records = study.load_study(name)
     assert records == read_records(ROOT / "experiments" / "results" / f"{name}.jsonl")

@@ -5,7 +5,16 @@ from .corpus import Corpus, Vocabulary, load_corpus
 from .generation import generate
 from .inspection import leak_map, receptive_field, shape_trace
 from .models import build_model, model_names
-from .primer import CausalDepthwiseConv, MultiDConvHeadAttention, SquaredReLU
+from .primer import (
+    CausalDepthwiseConv,
+    GatedFeedForward,
+    MultiDConvHeadAttention,
+    PrimerLayer,
+    PrimerNorm,
+    SharedQueryKeyAttention,
+    SquaredReLU,
+    expand_sharing,
+)
 from .training import Metrics, TrainingConfig, train
 from .transformer import (
     FeedForward,
@@ -24,10 +33,14 @@ __all__ = [
     "CausalDepthwiseConv",
     "Corpus",
     "FeedForward",
+    "GatedFeedForward",
     "LanguageModel",
     "Metrics",
     "MultiDConvHeadAttention",
     "MultiHeadAttention",
+    "PrimerLayer",
+    "PrimerNorm",
+    "SharedQueryKeyAttention",
     "SquaredReLU",
     "Stack",
     "TrainingConfig",
@@ -35,6 +48,7 @@ __all__ = [
     "Vocabulary",
     "build_model",
     "causal_mask",
+    "expand_sharing",
     "generate",
     "leak_map",
     "load_corpus",

@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -15,17 +16,21 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor, nn
 
 from .corpus import Corpus
-from .primer import MultiDConvHeadAttention
+from .primer import CausalDepthwiseConv, MultiDConvHeadAttention
+from .study import Difference
 from .training import Metrics
 from .transformer import TransformerLayer
 
 # One colour per model in the whole book (Okabe and Ito's palette, which colour-blind readers can tell apart).
-COLORS = {"transformer": "#0072B2", "primer-ez": "#D55E00"}
+COLORS = {"transformer": "#0072B2", "primer-ez": "#D55E00", "primer": "#CC79A7"}
+COLORS |= {"baseline": COLORS["transformer"], "Primer EZ": COLORS["primer-ez"], "full Primer": COLORS["primer"]}
+OTHERS = ["#009E73", "#E69F00", "#56B4E9", "#332288", "#882255", "#999933"]  # for what is no model
 NEW, PLAIN = "#F7D9C4", "#EDEFF2"  # boxes: what a chapter adds, and what was there
 DIVERGING, SEQUENTIAL = "RdBu_r", "Blues"
 
 plt.rcParams.update(
     {
+        "axes.prop_cycle": cycler(color=OTHERS),
         "figure.dpi": 100,
         "font.size": 10,
         "axes.spines.top": False,
@@ -217,6 +222,94 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoo
         plot_losses(runs, ax, against, target)
         ax.set_ylim(top=zoom)
     axes[1].set_ylabel("")
+    return figure
+
+
+def sharings(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
+    """Which kernel each channel of each head uses: places of one colour share it."""
+    n = len(convolutions)
+    figure, axes = plt.subplots(1, n, figsize=(9.6, 2.2), squeeze=False, layout="constrained")
+    for ax, (title, conv) in zip(axes[0], convolutions.items(), strict=True):
+        count = conv.weight[..., 0].numel()
+        kernel = conv.per_channel(torch.arange(count).view(*conv.weight.shape[:2], 1)).view(conv.n_heads, -1)
+        order = (kernel * 0.61803) % 1 if count > 1 else kernel + 0.5  # neighbours far apart on the colour circle
+        ax.imshow(order.numpy(), cmap="twilight_shifted", vmin=0, vmax=1)
+        ax.set_xticks([c - 0.5 for c in range(kernel.shape[1])], [])
+        ax.set_yticks([h - 0.5 for h in range(kernel.shape[0])], [])
+        ax.grid(color="white", lw=1)
+        ax.tick_params(length=0)
+        plural = "kernel" if count == 1 else "kernels"
+        ax.set(title=f"{title}: {count} {plural}", xlabel="channel of the head")
+    axes[0, 0].set_ylabel("head")
+    return figure
+
+
+def filters(kernels: Mapping[str, Tensor]) -> Figure:
+    """Kernels ``[kernel_size]`` as filters: the weights by lag, and the gain by frequency."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 2.7), layout="constrained")
+    frequency = torch.linspace(0, 0.5, 101)
+    for i, (label, kernel) in enumerate(kernels.items()):
+        w = kernel.detach().float().cpu()
+        place = torch.arange(len(w)) + 0.16 * (i - (len(kernels) - 1) / 2)
+        left.bar(place.tolist(), w.tolist(), width=0.15, color=f"C{i}", label=label)
+        turns = torch.exp(-2j * torch.pi * frequency[:, None] * torch.arange(len(w)))  # (F, W)
+        right.plot(frequency, (turns @ w.to(turns.dtype)).abs(), color=f"C{i}")
+    left.axhline(0, color="#777777", lw=0.8)
+    left.set(xlabel="tokens back", ylabel="weight", ylim=(-1.1, 1.1))
+    left.xaxis.set_major_locator(MaxNLocator(integer=True))
+    left.legend(fontsize=8)
+    right.set(xlabel="frequency (cycles per token)", ylabel="gain", ylim=(0, 2))
+    return figure
+
+
+def kernel_map(groups: Mapping[str, Tensor], centers: Tensor) -> Figure:
+    """The group of each kernel, heads by channels, and the mean kernel ``[groups, kernel_size]`` of each group."""
+    n, width = centers.shape
+    colors = ListedColormap([f"C{i}" for i in range(n)])
+    figure, axes = plt.subplot_mosaic(
+        [[name, "means"] for name in groups], figsize=(9.6, 0.95 * len(groups) + 0.8), layout="constrained",
+        width_ratios=(3, 1),
+    )  # fmt: skip
+    for name, group in groups.items():
+        ax = axes[name]
+        ax.imshow(group.numpy(), cmap=colors, vmin=-0.5, vmax=n - 0.5, aspect="auto", interpolation="nearest")
+        ax.set_xticks([c - 0.5 for c in range(1, group.shape[1])], [])
+        ax.set_yticks([h - 0.5 for h in range(1, group.shape[0])], [])
+        ax.grid(color="white", lw=0.7)
+        ax.tick_params(length=0)
+        ax.set_ylabel(f"{name}\nhead")
+    ax.set_xlabel("channel of the head")
+    for i, center in enumerate(centers):
+        axes["means"].plot(range(width), center, marker="o", color=f"C{i}")
+    axes["means"].axhline(0, color="#777777", lw=0.8)
+    axes["means"].set(xlabel="tokens back", title="mean kernel of each group")
+    axes["means"].xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def differences(rows: Mapping[str, Difference], xlabel: str) -> Figure:
+    """One row for each comparison: a dot per seed, the mean, and its interval; grey where the interval holds 0."""
+    figure, ax = plt.subplots(figsize=(8.4, 0.28 * len(rows) + 0.9), layout="constrained")
+    for y, row in enumerate(rows.values()):
+        color = "#777777" if not row.is_clear else "#0072B2" if row.mean < 0 else "#D55E00"
+        ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.35, markersize=4)
+        ax.plot([row.low, row.high], [y, y], color=color, lw=1.5)
+        ax.plot(row.mean, y, "D", color=color, markersize=5)
+    ax.axvline(0, color="#777777", lw=0.8)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set(xlabel=xlabel, ylim=(len(rows) - 0.4, -0.6))
+    return figure
+
+
+def scatter(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str) -> Figure:
+    """Labelled points."""
+    figure, ax = plt.subplots(figsize=(8.4, 3.6), layout="constrained")
+    for label, (x, y) in points.items():
+        ax.plot(x, y, "o", color=COLORS.get(label, "#0072B2"))
+        ax.annotate(label, (x, y), xytext=(5, 3), textcoords="offset points", fontsize=8)
+    ax.axhline(0, color="#777777", lw=0.8)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.margins(x=0.12)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Questions to a layer, answered by running it: what it depends on, what shapes it makes."""
+"""Questions to a layer, answered by running it: what it depends on, what shapes it makes, what memory it needs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from weakref import finalize
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from .checks import require_int
 
@@ -107,3 +110,40 @@ def shape_trace(module: nn.Module, *inputs: Any) -> ShapeTrace:
         for handle in handles:
             handle.remove()
     return ShapeTrace(rows)
+
+
+class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While active, counts the bytes of the tensors that operations make, and uncounts them when they die."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.known: set[int] = set()  # addresses of storages, those that were there before included
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        self.known.update(t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor))
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in self.known:
+                storage = tensor.untyped_storage()
+                self.known.add(storage._cdata)
+                self.now += storage.nbytes()
+                finalize(storage, self.forget, storage._cdata, storage.nbytes())
+        self.peak = max(self.peak, self.now)
+        return result
+
+    def forget(self, address: int, size: int) -> None:
+        """Called when a counted storage dies."""
+        self.known.discard(address)
+        self.now -= size
+
+
+def peak_memory(function: Callable[[], object]) -> int:
+    """The most bytes of new tensors that are alive at once while ``function()`` runs, its backward pass included.
+
+    Tensors that were there before are not counted, nor is what a kernel allocates and frees inside; so the result
+    is the same on every machine that dispatches to the same kernels.
+    """
+    with LiveMemory() as memory:
+        function()
+    return memory.peak

@@ -9,7 +9,13 @@ from typing import Any
 from torch import nn
 
 from .checks import require, require_int, require_known
-from .primer import MultiDConvHeadAttention, SquaredReLU
+from .primer import (
+    GatedFeedForward,
+    MultiDConvHeadAttention,
+    PrimerLayer,
+    SharedQueryKeyAttention,
+    SquaredReLU,
+)
 from .transformer import FeedForward, LanguageModel, MultiHeadAttention, Stack, TransformerLayer
 
 
@@ -30,36 +36,92 @@ def primer_ez(
     n_heads: int,
     d_ff: int,
     dropout: float,
+    activation: str = "squared-relu",
+    convolve: str = "qkv",
     kernel_size: int = 3,
     sharing: str = "heads",
+    dilation: int = 1,
+    bias: bool = False,
+    start: str = "official",
 ) -> nn.Module:
     """Primer EZ: squared ReLU, and convolutions after the attention's projections."""
+    require_known("activation", activation, ACTIVATIONS)
 
     def layer() -> nn.Module:
-        attention = MultiDConvHeadAttention(d_model, n_heads, kernel_size, sharing)
-        return TransformerLayer(attention, FeedForward(d_model, d_ff, SquaredReLU()), d_model, dropout)
+        attention = MultiDConvHeadAttention(
+            d_model,
+            n_heads,
+            convolve,
+            kernel_size=kernel_size,
+            sharing=sharing,
+            dilation=dilation,
+            bias=bias,
+            start=start,
+        )
+        return TransformerLayer(attention, ACTIVATIONS[activation](d_model, d_ff), d_model, dropout)
 
     return Stack([layer() for _ in range(n_layers)])
 
 
+def primer(
+    *,
+    d_model: int,
+    n_layers: int,
+    n_heads: int,
+    d_ff: int,
+    dropout: float,
+    kernel_size: int = 3,
+    sharing: str = "none",
+) -> nn.Module:
+    """The full Primer: Primer EZ, queries made from keys, Primer's norm and its placement."""
+
+    def layer() -> nn.Module:
+        attention = SharedQueryKeyAttention(d_model, n_heads, kernel_size=kernel_size, sharing=sharing)
+        return PrimerLayer(attention, FeedForward(d_model, d_ff, SquaredReLU()), d_model, dropout)
+
+    return Stack([layer() for _ in range(n_layers)])
+
+
+ACTIVATIONS: dict[str, Callable[[int, int], nn.Module]] = {
+    "squared-relu": lambda d_model, d_ff: FeedForward(d_model, d_ff, SquaredReLU()),
+    "relu": lambda d_model, d_ff: FeedForward(d_model, d_ff, nn.ReLU()),
+    "gelu": lambda d_model, d_ff: FeedForward(d_model, d_ff, nn.GELU()),
+    "swiglu": lambda d_model, d_ff: GatedFeedForward(d_model, round(2 * d_ff / 3), nn.SiLU()),  # equal parameters
+}
+
+
 def initialize(body: nn.Module) -> None:
-    """Give projections a spread of 1 / sqrt(inputs), and the last one of a branch zeros: layers start as identity."""
+    """Give projections a spread of 1 / sqrt(inputs), and the last one of a branch zeros: layers start as identity.
+
+    A branch that ends with a norm, as Primer's does, keeps its start: the norm would divide zeros by almost zero.
+    """
+    normed = [module.feed_forward for module in body.modules() if isinstance(module, PrimerLayer)]
     for module in body.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=module.in_features**-0.5)
     for module in body.modules():
         if isinstance(module, MultiHeadAttention):
             nn.init.zeros_(module.output.weight)
-        elif isinstance(module, FeedForward):
+        elif isinstance(module, FeedForward) and module not in normed:
             nn.init.zeros_(module.down.weight)
 
 
-BODIES: dict[str, Callable[..., nn.Module]] = {"transformer": transformer, "primer-ez": primer_ez}
+BODIES: dict[str, Callable[..., nn.Module]] = {
+    "transformer": transformer,
+    "primer-ez": primer_ez,
+    "primer": primer,
+}
+
+# Further names, for a model with some options set; the model's config has its plain name and all options.
+VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "primer-ez-shared": ("primer-ez", {"sharing": "all"}),
+    "primer-ez-per-head": ("primer-ez", {"sharing": "none"}),
+}
 
 
 def model_names() -> list[str]:
     """The names that :func:`build_model` knows."""
-    return list(BODIES)
+    return [*BODIES, *VARIATIONS]
 
 
 def build_model(
@@ -77,7 +139,8 @@ def build_model(
     """A language model of the book, ready to train.
 
     Args:
-        name: one of :func:`model_names`: ``"transformer"`` or ``"primer-ez"``.
+        name: one of :func:`model_names`; ``"primer-ez-shared"`` and ``"primer-ez-per-head"`` are ``"primer-ez"``
+            with sharing ``"all"`` and ``"none"``.
         vocab_size: number of tokens.
         d_model: channels of the residual stream.
         n_layers: number of layers.
@@ -85,16 +148,24 @@ def build_model(
         d_ff: hidden channels of the feed-forward networks; None means ``4 * d_model``.
         max_seq_len: the longest sequence that the model accepts, in tokens.
         dropout: probability of dropping a channel of the embeddings and of what each block adds.
-        **options: of the one model: ``"primer-ez"`` takes ``kernel_size`` (3) and ``sharing`` (``"heads"``).
+        **options: of the one model. All Primers take ``kernel_size`` (3) and ``sharing`` (``"heads"``; ``"none"`` for
+            ``"primer"``); ``"primer-ez"`` also ``activation`` (``"squared-relu"``, ``"relu"``, ``"gelu"`` or
+            ``"swiglu"``, the last with 2/3 of ``d_ff``), ``convolve`` (``"qkv"``), ``dilation`` (1), ``bias``
+            (False) and ``start`` (``"official"``), explained at :class:`MultiDConvHeadAttention` and
+            :class:`CausalDepthwiseConv`.
 
     Returns:
         A :class:`LanguageModel`; its ``config`` holds these arguments.
 
     Raises:
         TypeError: for an option that the model does not have, or a size that is not an int.
-        ValueError: for an unknown name or a size out of range.
+        ValueError: for an unknown name, a size out of range, or an option that contradicts the name.
     """
-    require_known("name", name, BODIES)
+    require_known("name", name, model_names())
+    name, fixed = VARIATIONS.get(name, (name, {}))
+    for option, value in fixed.items():
+        require(options.get(option, value) == value, option, options.get(option), f"{value!r}, as the name says")
+    options = {**options, **fixed}
     require_int("d_model", d_model, at_least=1)
     d_ff = 4 * d_model if d_ff is None else d_ff
     for argument in ("vocab_size", "n_layers", "n_heads", "d_ff", "max_seq_len"):

@@ -13,14 +13,16 @@ import platform
 import statistics
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
+from scipy import stats
+from tqdm.auto import trange
 
-from .checks import require_known
+from .checks import require, require_known
 from .corpus import load_corpus
 from .models import build_model
 from .training import Metrics, TrainingConfig, train
@@ -51,27 +53,41 @@ class Run:
         return asdict(self)
 
 
-def execute(run: Run) -> Record:
+def execute(run: Run, show_progress: bool = True) -> Record:
     """Train, and return the record: the run, its metrics, and where they come from."""
     corpus = load_corpus(run.corpus)
     torch.manual_seed(run.training.seed)
     model = build_model(run.model, vocab_size=len(corpus.vocabulary), **run.options)
-    metrics = train(model, corpus, run.training)
+    metrics = train(model, corpus, run.training, show_progress=show_progress)
     return {
         "run": run.describe(),
         "parameters": sum(p.numel() for p in model.parameters()),
-        "metrics": [{k: round(v, 4) for k, v in record.items() if v == v} for record in metrics],  # no nan in JSON
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} thread(s)",
+        "metrics": [{k: round(v, 4) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in metrics],
+        **environment(),
     }
+
+
+def environment() -> Record:
+    """Versions and machine."""
+    return {
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "machine": f"{processor()}, {torch.get_num_threads()} thread(s)",
+    }
+
+
+def processor() -> str:
+    """The CPU's name where Linux tells it, else its architecture."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} cores" if names else platform.machine()
 
 
 def run_study(runs: Iterable[Run], path: Path) -> None:
     """Execute the runs that ``path`` has no record of, appending each record as it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    done = [record["run"] for record in read_records(path)] if path.exists() else []
     for run in runs:
-        if run.describe() in done:
+        if path.exists() and run.describe() in [record["run"] for record in read_records(path)]:
             continue
         print(f"{run.label}, seed {run.training.seed}", flush=True)
         line = json.dumps(execute(run)) + "\n"
@@ -116,6 +132,42 @@ def final_loss(record: Record) -> float:
     return float(record["metrics"][-1]["validation_loss"])
 
 
+@dataclass(frozen=True)
+class Difference:
+    """Final losses minus those of a reference, seed by seed, with the mean and a 95 % interval for it."""
+
+    values: list[float]
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves 0 out."""
+        return self.low > 0 or self.high < 0
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3f}  [{self.low:+.3f}, {self.high:+.3f}]"
+
+
+def paired_difference(records: Iterable[Record], reference: Iterable[Record]) -> Difference:
+    """How much higher the final losses of ``records`` are than those of ``reference``, paired by seed.
+
+    The interval is Student's: mean ± t · s / √n, with s the standard deviation of the n differences. It supposes
+    that they are about normal; with few seeds, this cannot be tested.
+
+    Raises:
+        ValueError: if the seeds are not the same, or fewer than two.
+    """
+    losses = [{r["run"]["training"]["seed"]: final_loss(r) for r in side} for side in (records, reference)]
+    seeds = sorted(losses[0])
+    require(seeds == sorted(losses[1]) and len(seeds) > 1, "the seeds", seeds, f"{sorted(losses[1])}, at least two")
+    ours, theirs = ([side[seed] for seed in seeds] for side in losses)
+    interval = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
+    values = [a - b for a, b in zip(ours, theirs, strict=True)]
+    return Difference(values, statistics.mean(values), float(interval.low), float(interval.high))
+
+
 def steps_to_reach(record: Record, loss: float) -> float:
     """The first evaluated step whose validation loss is at most ``loss``; infinite if there is none."""
     return next((m["step"] for m in record["metrics"] if m["validation_loss"] <= loss), float("inf"))
@@ -124,6 +176,46 @@ def steps_to_reach(record: Record, loss: float) -> float:
 def metrics_of(record: Record) -> Metrics:
     """A record's metrics, for the functions that plot them."""
     return Metrics(record["metrics"])
+
+
+def mean_curve(records: Iterable[Record], seconds_per_step: float) -> Metrics:
+    """The validation loss at each evaluated step, averaged over the records; seconds are steps times the given time."""
+    curves = [record["metrics"] for record in records]
+    return Metrics(
+        {
+            "step": step[0]["step"],
+            "seconds": step[0]["step"] * seconds_per_step,
+            "validation_loss": statistics.mean(m["validation_loss"] for m in step),
+        }
+        for step in zip(*curves, strict=True)
+    )
+
+
+def time_steps(runs: Iterable[Run], path: Path, rounds: int = 9, steps: int = 20) -> None:
+    """Measure what a step of each run takes, and write the medians to ``path``.
+
+    All runs train ``steps`` steps in turn, ``rounds`` times, so that a slow minute of the machine hits all of them.
+    """
+    runs = list(runs)
+    times: dict[str, list[float]] = {}
+    for _ in trange(rounds + 1, unit="round"):
+        for run in runs:
+            short = replace(run, training=replace(run.training, steps=steps, eval_every=steps, eval_batches=1))
+            times.setdefault(run.label, []).append(
+                execute(short, show_progress=False)["metrics"][-1]["seconds"] / steps
+            )
+    record = {
+        "runs": [run.describe() for run in runs],
+        "seconds_per_step": {label: round(statistics.median(t[1:]), 6) for label, t in times.items()},
+        **environment(),
+    }
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def load_seconds(name: str) -> dict[str, float]:
+    """The measured seconds per step of each label of one of the book's studies."""
+    path = Path(str(files("efficient_transformers.recorded"))) / f"{name}-seconds.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))["seconds_per_step"])
 
 
 def mean_and_spread(values: Iterable[float], digits: int = 3) -> str:
