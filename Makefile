@@ -17,6 +17,7 @@ notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes note
 benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine
 	$(BIN)/python benchmarks/layers.py
 	$(BIN)/python benchmarks/generation.py
+	$(BIN)/python benchmarks/hourglass.py
 
 serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

@@ -12,12 +12,14 @@ Results go to experiments/results/, one line per run. One thread each, so that t
 from __future__ import annotations
 
 import argparse
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from efficient_transformers import TrainingConfig
+from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
 from efficient_transformers.study import Run, run_study, time_steps
 
 RESULTS = Path(__file__).parent / "results"
@@ -47,6 +49,16 @@ VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "full Primer": ("primer", {}),
 }
 
+# Chapter 4: every pair of resamplings, in an hourglass of four layers at a context of 256.
+RESAMPLINGS = list(product(SHORTENINGS, UP_SAMPLINGS))
+
+# Chapter 4: eight layers at a context of 512. A step of the hourglass takes 0.40 of the
+# baseline's time; it gets as many more of them.
+LONG = {
+    "baseline": ("transformer", {"n_layers": 8}, 250),
+    "hourglass": ("hourglass", {"hierarchy": "1@1 6@4 1@1"}, 625),
+}
+
 STUDIES = {
     # nanoGPT's recipe for a CPU, with this book's baseline and Primer EZ.
     "anchor": [
@@ -74,6 +86,28 @@ STUDIES = {
         Run(label, model, TrainingConfig(**{**SMALL, "eval_every": 50, "eval_batches": 32}, seed=seed), options)
         for seed in (0, 1, 2, 3, 4)
         for label, (model, options) in VARIATIONS.items()
+    ],
+    # Which shortening, with which up-sampling?
+    "resampling": [
+        Run(
+            f"{down}, {up}",
+            "hourglass",
+            TrainingConfig(500, 3, 256, eval_every=50, eval_batches=32, seed=seed),
+            {"hierarchy": "1@1 2@4 1@1", "shortening": down, "up_sampling": up},
+        )
+        for seed in SEEDS
+        for down, up in RESAMPLINGS
+    ],
+    # The same training time at a long context.
+    "long-context": [
+        Run(
+            label,
+            model,
+            TrainingConfig(steps, 4, 512, eval_every=25, eval_batches=8, seed=seed),
+            {"max_seq_len": 512, **options},
+        )
+        for seed in SEEDS
+        for label, (model, options, steps) in LONG.items()
     ],
 }
 

@@ -4,16 +4,20 @@ import re
 
 import pytest
 import torch
+from torch import nn
 
 from efficient_transformers import (
+    AvgPoolShortening,
     Cache,
     CausalDepthwiseConv,
     FeedForward,
     MultiDConvHeadAttention,
     MultiHeadAttention,
+    NaiveUpSampling,
     SquaredReLU,
     TrainingConfig,
     Vocabulary,
+    build_hourglass,
     build_model,
     expand_sharing,
     generate,
@@ -22,6 +26,7 @@ from efficient_transformers import (
     model_names,
     receptive_field,
 )
+from efficient_transformers.inspection import cost_model
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
 
@@ -45,6 +50,14 @@ def continue_prompt(tokens=None, max_new_tokens=2, **options):
 
 def ids(*shape):
     return torch.zeros(shape, dtype=torch.int64)
+
+
+def hourglass(**options):
+    return lambda: build_model("hourglass", vocab_size=7, d_model=8, n_heads=2, **options)
+
+
+def levels(factors, n_layers):
+    return build_hourglass(8, 2, 16, n_layers, factors, nn.Identity)
 
 
 # what is done, the error, and what its message holds: the argument, the value, what was expected
@@ -87,6 +100,39 @@ BAD = {
         ["sharing is 'all'", "kernels of shape (1, 4)"]),
     "an unknown sharing to expand to": (
         lambda: expand_sharing(CausalDepthwiseConv(8, 2), "each"), ValueError, ["sharing is 'each'", "'none'"]),
+    # hierarchies
+    "no hierarchy": (hourglass(hierarchy=3), TypeError, ["hierarchy is 3", "a string such as '2@1 6@3 2@1'"]),
+    "a stack without a factor": (
+        hourglass(hierarchy="2@1 6 2@1"), ValueError, ["stack 2 of the hierarchy is '6'", "layers@factor"]),
+    "a stack that is no number": (
+        hourglass(hierarchy="2@1 x@3 2@1"), ValueError, ["stack 2 of the hierarchy is 'x@3'", "layers@factor"]),
+    "a factor of zero": (
+        hourglass(hierarchy="2@1 6@0 2@1"), ValueError, ["stack 2 of the hierarchy is '6@0'", "layers@factor"]),
+    "no palindrome": (
+        hourglass(hierarchy="2@1 6@3 1@1"), ValueError, ["hierarchy is '2@1 6@3 1@1'", "the same read from its end"]),
+    "an empty hierarchy": (hourglass(hierarchy=""), ValueError, ["hierarchy is ''", "the same read from its end"]),
+    "a hierarchy of one stack": (hourglass(hierarchy="6@1"), ValueError, ["hierarchy is '6@1'", "another one inside"]),
+    "a first stack that is shortened": (
+        hourglass(hierarchy="1@2 1@4 1@2"), ValueError, ["hierarchy is '1@2 1@4 1@2'", "a first stack @1"]),
+    "a factor that does not divide": (
+        hourglass(hierarchy="1@1 1@4 1@6 1@4 1@1"), ValueError, ["factor 6 of the hierarchy", "a multiple of 4"]),
+    "another number of layers": (
+        hourglass(hierarchy="1@1 6@4 1@1", n_layers=4), ValueError, ["n_layers is 4", "None or 8", "'1@1 6@4 1@1'"]),
+    "unknown shortening": (
+        hourglass(shortening="max"), ValueError, ["shortening is 'max'", "'average'", "'linear'", "'attention'"]),
+    "unknown up-sampling": (
+        hourglass(up_sampling="max"), ValueError, ["up_sampling is 'max'", "'naive'", "'linear'", "'attention'"]),
+    "unknown pooling": (hourglass(pooling="attention"), ValueError, ["pooling is 'attention'", "'average'"]),
+    "unknown expansion": (hourglass(expansion="attention"), ValueError, ["expansion is 'attention'", "'naive'"]),
+    "unknown layer": (hourglass(layer="gmlp"), ValueError, ["layer is 'gmlp'", "'transformer'", "'primer-ez'"]),
+    "no factors": (lambda: levels([], [1]), ValueError, ["factors is []", "at least one factor"]),
+    "too few stacks": (lambda: levels([2, 2], [1, 1]), ValueError, ["n_layers is [1, 1]", "3 numbers"]),
+    "hourglass of no tokens": (
+        lambda: levels([2], [1, 1])(torch.zeros(1, 0, 8)), ValueError, ["the sequence length is 0", "at least one"]),
+    "a cost of something else": (
+        lambda: cost_model(nn.Linear(2, 2), 5), TypeError, ["body is 'Linear'", "a Stack or an Hourglass"]),
+    "a cost of another layer": (
+        lambda: cost_model(build_model("primer-ez", **SIZES).body, 5), TypeError, ["a layer is 'TransformerLayer'"]),
     "unknown corpus": (
         lambda: load_corpus("milton"), ValueError, ["'milton'", "'shakespeare'", "'tiny-shakespeare'", "path"]),
     # tokens
@@ -145,6 +191,10 @@ def test_bad_input_is_refused_by_name_value_and_expectation(what):
 
 SIZED = {
     **{size: lambda v, size=size: build_model("transformer", **SIZES | {size: v}) for size in [*SIZES, "d_ff"]},
+    "factor": lambda v: levels([v], [1, 1]),
+    "factor of a shortening": lambda v: AvgPoolShortening(8, v),
+    "factor of an up-sampling": lambda v: NaiveUpSampling(8, v),
+    "seq_len of cost_model": lambda v: cost_model(build_model("transformer", **SIZES).body, v),
     "kernel_size": lambda v: CausalDepthwiseConv(8, 2, v),
     "kernel_size of a model": lambda v: build_model("primer-ez", **SIZES, kernel_size=v),
     "kernel_size of an attention": lambda v: MultiDConvHeadAttention(8, 2, kernel_size=v),
@@ -175,7 +225,7 @@ def test_a_size_is_an_int_of_at_least_one(what, value, error):
         SIZED[what](value)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", set(SIZES) - {"n_layers"})
 def test_a_size_is_not_none(size):
     with pytest.raises(TypeError, match=f"^{size} is None; expected an int"):
         build_model("transformer", **SIZES | {size: None})

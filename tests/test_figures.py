@@ -225,3 +225,20 @@ def test_scattered_points_are_labelled():
     assert ax.lines[0].get_color() == figures.COLORS["transformer"]
     low, high = ax.get_xlim()
     assert low < 0 < 1000 < high
+
+
+def test_masks_show_where_a_query_sees_a_key():
+    left, right = figures.masks({"a": torch.tensor([[True, False]]), "b": torch.ones(3, 2, dtype=torch.bool)}).axes
+    assert left.images[0].get_array().tolist() == [[1, 0]]
+    assert right.images[0].get_array().shape == (3, 2)
+    assert (left.get_title(), left.get_xlabel(), left.get_ylabel()) == ("a", "key", "query")
+
+
+def test_a_hierarchy_is_drawn_from_the_model():
+    model = build_model("hourglass", vocab_size=5, d_model=8, n_heads=2, hierarchy="2@1 1@2 3@4 1@2 2@1")
+    (ax,) = figures.draw_hierarchy(model.body, 9).axes
+    labels = ["2 layers at length 9", "1 layer at length 5", "3 layers at length 3"]
+    assert [t.get_text() for t in ax.texts] == [*labels, *labels[1::-1]]
+    boxes = [p for p in ax.patches if p.get_width() < 5]
+    ends = sorted({round(b.get_x() + b.get_width()) for b in boxes if abs(b.get_y() + 0.36 - 2) < 0.1})
+    assert ends == [0, 4, 8]  # windows of four end at tokens 0, 4 and 8

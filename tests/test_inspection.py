@@ -5,6 +5,8 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from efficient_transformers import (
     CausalDepthwiseConv,
@@ -17,7 +19,8 @@ from efficient_transformers import (
     receptive_field,
     shape_trace,
 )
-from efficient_transformers.inspection import LiveMemory, peak_memory
+from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
+from efficient_transformers.inspection import LiveMemory, cost_model, peak_memory
 
 
 class Apply(nn.Module):
@@ -207,3 +210,43 @@ def test_peak_memory_ends_with_its_call():
     del a
     assert memory.now == 0
     assert b.numel() == 1000
+
+
+HIERARCHIES = ["1@1 2@4 1@1", "0@1 1@3 0@1", "1@1 1@2 2@8 1@2 1@1"]
+BODIES = [("transformer", {"n_layers": 3})] + [
+    ("hourglass", {"hierarchy": h, "shortening": down, "up_sampling": up})
+    for h in HIERARCHIES
+    for down in SHORTENINGS
+    for up in UP_SAMPLINGS
+]
+
+
+@pytest.mark.parametrize("seq_len", [15, 61, 128])
+@pytest.mark.parametrize(("name", "options"), BODIES, ids=str)
+def test_the_cost_model_agrees_with_what_torch_counts_and_keeps(name, options, seq_len):
+    model, batch, kept = build_model(name, vocab_size=5, d_model=64, **options), 8, {}
+    x = torch.randn(batch, seq_len, 64, requires_grad=True)
+    cost = cost_model(model.body, seq_len)
+
+    def keep(tensor):
+        kept[tensor.untyped_storage()._cdata] = (tensor, tensor.untyped_storage().nbytes())
+        return tensor
+
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        model.body(x)
+    assert cost.multiply_adds == pytest.approx(counter.get_total_flops() / 2 / batch / seq_len, rel=0.01)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        y = model.body(x)
+    weights = {p.untyped_storage()._cdata for p in model.parameters()}
+    measured = sum(size for address, (_, size) in kept.items() if address not in weights) / batch / seq_len
+    assert y.shape == x.shape
+    assert cost.activation_bytes == pytest.approx(measured, rel=0.05)  # statistics of norms and softmax are left out
+
+
+@pytest.mark.parametrize(("name", "options"), BODIES, ids=str)
+def test_the_cost_model_counts_each_parameter_once_per_use(name, options):
+    model = build_model(name, vocab_size=5, d_model=8, n_heads=2, **options)
+    all_of_them = sum(p.numel() for p in model.body.parameters())
+    assert cost_model(model.body, 1).parameters == all_of_them  # one token, one window
+    long = cost_model(model.body, 960).parameters
+    assert long == all_of_them if name == "transformer" else long < all_of_them

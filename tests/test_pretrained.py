@@ -21,6 +21,14 @@ OPTIONS = {
         "start": "random",
     },
     "primer": {"kernel_size": 2, "sharing": "all"},
+    "hourglass": {
+        "hierarchy": "1@1 0@2 1@1",
+        "shortening": "attention",
+        "up_sampling": "attention",
+        "pooling": "linear",
+        "expansion": "linear",
+        "layer": "primer-ez",
+    },
 }
 
 every_model = pytest.mark.parametrize("name", model_names())

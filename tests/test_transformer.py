@@ -257,3 +257,20 @@ def test_sizes_and_dropout_reach_the_model():
     assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.25}
     default = build_model("transformer", vocab_size=5, d_model=12, n_heads=2)
     assert {m.up.out_features for m in default.modules() if isinstance(m, FeedForward)} == {48}
+
+
+@pytest.mark.parametrize("step", [1, 3, 8])
+def test_rotation_with_a_step_is_every_step_th_position(step):
+    x = torch.randn(2, 3, 5, 8, dtype=torch.float64)
+    spread = torch.zeros(2, 3, 4 * step + 1, 8, dtype=torch.float64)
+    spread[:, :, ::step] = x
+    torch.testing.assert_close(rotate(x, 2, step), rotate(spread, 2)[:, :, ::step], rtol=0, atol=1e-12)
+
+
+def test_two_sided_attention_sees_everything():
+    attention = MultiHeadAttention(8, 2, causal=False).double()
+    x = torch.randn(2, 6, 8, dtype=torch.float64)
+    maps = attention.attention_map(x)
+    assert (maps > 0).all()
+    mixed = maps @ attention.heads(x)[2]
+    torch.testing.assert_close(attention(x), attention.output(mixed.transpose(1, 2).flatten(2)), rtol=0, atol=1e-10)

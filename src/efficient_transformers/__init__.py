@@ -3,6 +3,18 @@
 from .cache import Cache
 from .corpus import Corpus, Vocabulary, load_corpus
 from .generation import generate
+from .hourglass import (
+    AttentionBasedShortening,
+    AttentionBasedUpSampling,
+    AvgPoolShortening,
+    Hourglass,
+    LinearPoolingShortening,
+    LinearUpSampling,
+    NaiveUpSampling,
+    ShiftRight,
+    build_hourglass,
+    parse_hierarchy,
+)
 from .inspection import leak_map, receptive_field, shape_trace
 from .models import build_model, model_names
 from .primer import (
@@ -29,23 +41,32 @@ from .transformer import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "AttentionBasedShortening",
+    "AttentionBasedUpSampling",
+    "AvgPoolShortening",
     "Cache",
     "CausalDepthwiseConv",
     "Corpus",
     "FeedForward",
     "GatedFeedForward",
+    "Hourglass",
     "LanguageModel",
+    "LinearPoolingShortening",
+    "LinearUpSampling",
     "Metrics",
     "MultiDConvHeadAttention",
     "MultiHeadAttention",
+    "NaiveUpSampling",
     "PrimerLayer",
     "PrimerNorm",
     "SharedQueryKeyAttention",
+    "ShiftRight",
     "SquaredReLU",
     "Stack",
     "TrainingConfig",
     "TransformerLayer",
     "Vocabulary",
+    "build_hourglass",
     "build_model",
     "causal_mask",
     "expand_sharing",
@@ -53,6 +74,7 @@ __all__ = [
     "leak_map",
     "load_corpus",
     "model_names",
+    "parse_hierarchy",
     "receptive_field",
     "rotate",
     "shape_trace",

@@ -25,13 +25,14 @@ class Cache:
         batch_size: the number of sequences that are read side by side; fixed for the life of the cache.
 
     Raises:
-        ValueError: when a piece with another batch size arrives.
+        ValueError: when a piece with another batch size arrives, or another model.
     """
 
     def __init__(self, batch_size: int) -> None:
         require_int("batch_size", batch_size, at_least=1)
         self.batch_size = batch_size
         self.tokens_read = 0  # by the language model that owns the cache
+        self._owner: nn.Module | None = None
         self._length: dict[nn.Module, int] = {}
         self._buffers: dict[nn.Module, list[Tensor]] = {}
         self._window: dict[nn.Module, Tensor] = {}
@@ -45,8 +46,21 @@ class Cache:
             f"{self.batch_size}, the batch size of the cache",
         )
 
+    def check_owner(self, model: nn.Module) -> None:
+        """Raise ValueError if ``model`` is neither the first one that used the cache nor a part of it."""
+        self._owner = self._owner or model
+        part = model is self._owner or any(model is module for module in self._owner.modules())
+        if not part:
+            raise ValueError("the cache is one that another model has used; expected one for this model")
+
+    def advance(self, layer: nn.Module, n: int) -> int:
+        """Count ``n`` more positions of ``layer``; return how many there were before."""
+        start = self.length(layer)
+        self._length[layer] = start + n
+        return start
+
     def length(self, layer: nn.Module) -> int:
-        """The number of positions that ``layer`` has appended."""
+        """The number of positions that ``layer`` has appended or counted."""
         return self._length.get(layer, 0)
 
     def append(self, layer: nn.Module, *new: Tensor) -> list[Tensor]:

@@ -11,20 +11,21 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor, nn
 
 from .corpus import Corpus
+from .hourglass import Hourglass
 from .primer import CausalDepthwiseConv, MultiDConvHeadAttention
 from .study import Difference
 from .training import Metrics
 from .transformer import TransformerLayer
 
 # One colour per model in the whole book (Okabe and Ito's palette, which colour-blind readers can tell apart).
-COLORS = {"transformer": "#0072B2", "primer-ez": "#D55E00", "primer": "#CC79A7"}
+COLORS = {"transformer": "#0072B2", "primer-ez": "#D55E00", "primer": "#CC79A7", "hourglass": "#009E73"}
 COLORS |= {"baseline": COLORS["transformer"], "Primer EZ": COLORS["primer-ez"], "full Primer": COLORS["primer"]}
-OTHERS = ["#009E73", "#E69F00", "#56B4E9", "#332288", "#882255", "#999933"]  # for what is no model
+OTHERS = ["#E69F00", "#56B4E9", "#332288", "#882255", "#999933", "#117733"]  # for what is no model
 NEW, PLAIN = "#F7D9C4", "#EDEFF2"  # boxes: what a chapter adds, and what was there
 DIVERGING, SEQUENTIAL = "RdBu_r", "Blues"
 
@@ -161,6 +162,19 @@ def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
     return figure
 
 
+def masks(matrices: Mapping[str, Tensor]) -> Figure:
+    """Boolean masks side by side, queries by keys, coloured where a query sees a key."""
+    figure, axes = plt.subplots(1, len(matrices), figsize=(9.6, 3.4), squeeze=False, layout="constrained")
+    for ax, (title, mask) in zip(axes[0], matrices.items(), strict=True):
+        ax.imshow(mask.int().numpy(), cmap=ListedColormap(["white", "#4C78A8"]), vmin=0, vmax=1)
+        ax.set_xticks([i - 0.5 for i in range(1, mask.shape[1])], [])
+        ax.set_yticks([i - 0.5 for i in range(1, mask.shape[0])], [])
+        ax.grid(color="#CCCCCC", lw=0.5)
+        ax.tick_params(length=0)
+        ax.set(title=title, xlabel="key", ylabel="query")
+    return figure
+
+
 def curves(
     panels: Mapping[str, Mapping[str, tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]]],
     xlabel: str,
@@ -178,6 +192,9 @@ def curves(
         ax.set(title=title, xlabel=xlabel)
         if log:
             ax.set(xscale="log", yscale="log")
+            if len(x) < 9:
+                ax.set_xticks(list(x), [f"{n:,}" for n in x])
+                ax.minorticks_off()
         if len(lines) > 1:
             ax.legend()
     axes[0, 0].set_ylabel(ylabel)
@@ -310,6 +327,41 @@ def scatter(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str)
     ax.axhline(0, color="#777777", lw=0.8)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.margins(x=0.12)
+    return figure
+
+
+def draw_hierarchy(body: Hourglass, seq_len: int) -> Figure:
+    """The stacks of an hourglass from the input (bottom) to the output (top): a box for each vector that they compute.
+
+    A box covers the tokens of its window; white boxes are zeros before the first token.
+    """
+    rows: list[tuple[int, int]] = []  # layers and tokens per vector, from the input to the output
+
+    def visit(level: Any, factor: int) -> None:
+        if not hasattr(level, "inside"):
+            rows.append((len(level), factor))
+            return
+        rows.append((len(level.before), factor))
+        visit(level.inside, factor * level.shorten.factor)
+        rows.append((len(level.after), factor))
+
+    visit(body, 1)
+    figure, ax = plt.subplots(figsize=(9.6, 0.52 * len(rows) + 0.7), layout="constrained")
+    for y, (layers, factor) in enumerate(rows):
+        n = (seq_len - 1) // factor + 1
+        shade = (0.9 - 0.2 * len([f for f in {f for _, f in rows} if f < factor]),) * 2
+        for j in range(n):
+            end = j * factor + 0.5  # window j ends at token j * factor
+            box = (end - factor + 0.06, y - 0.36)
+            ax.add_patch(Rectangle(box, factor - 0.12, 0.72, fc=(*shade, 1.0), ec="#555555", lw=0.5))
+        count = "1 layer" if layers == 1 else f"{layers} layers"
+        ax.text(seq_len + 0.2, y, f"{count} at length {n}", va="center", fontsize=9)
+    ax.axvspan(-max(f for _, f in rows), -0.5, color="white", alpha=0.75, zorder=2)
+    ax.set(xlim=(-max(f for _, f in rows), seq_len * 1.28), ylim=(-0.6, len(rows) - 0.4), xlabel="token")
+    ax.set_xticks(range(0, seq_len, max(1, seq_len // 8)))
+    ax.set_yticks([0, len(rows) - 1], ["first stack", "last stack"])
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(left=False)
     return figure
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from .checks import require, require_int, require_known
+from .hourglass import build_hourglass, parse_hierarchy
 from .primer import (
     GatedFeedForward,
     MultiDConvHeadAttention,
@@ -82,6 +83,37 @@ def primer(
     return Stack([layer() for _ in range(n_layers)])
 
 
+def hourglass(
+    *,
+    d_model: int,
+    n_layers: int,
+    n_heads: int,
+    d_ff: int,
+    dropout: float,
+    hierarchy: str | None = None,
+    shortening: str = "average",
+    up_sampling: str = "naive",
+    pooling: str = "average",
+    expansion: str = "naive",
+    layer: str = "transformer",
+) -> nn.Module:
+    """Hourglass: layers on all tokens around layers on a shortened sequence."""
+    require_known("layer", layer, ("transformer", "primer-ez"))
+    n, factors = parse_hierarchy(hierarchy or default_hierarchy(n_layers))
+    sizes = {"d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "dropout": dropout}
+    make = BODIES[layer]
+    return build_hourglass(
+        d_model, n_heads, d_ff, n, factors, lambda: next(make(n_layers=1, **sizes).children()),
+        shortening, up_sampling, pooling, expansion,
+    )  # fmt: skip
+
+
+def default_hierarchy(n_layers: int) -> str:
+    """One layer before and one after, where there are that many, and the rest on every fourth token."""
+    outside = min(1, n_layers // 2)
+    return f"{outside}@1 {n_layers - 2 * outside}@4 {outside}@1"
+
+
 ACTIVATIONS: dict[str, Callable[[int, int], nn.Module]] = {
     "squared-relu": lambda d_model, d_ff: FeedForward(d_model, d_ff, SquaredReLU()),
     "relu": lambda d_model, d_ff: FeedForward(d_model, d_ff, nn.ReLU()),
@@ -106,10 +138,25 @@ def initialize(body: nn.Module) -> None:
             nn.init.zeros_(module.down.weight)
 
 
+def count_layers(name: str, n_layers: int | None, options: dict[str, Any]) -> int:
+    """The number of layers, as given or as the hierarchy has them; sets the option ``hierarchy`` if that is open."""
+    if name != "hourglass":
+        return 4 if n_layers is None else n_layers
+    if options.get("hierarchy") is None:
+        n_layers = 4 if n_layers is None else n_layers
+        require_int("n_layers", n_layers, at_least=1)
+        options["hierarchy"] = default_hierarchy(n_layers)
+    n, _ = parse_hierarchy(options["hierarchy"])
+    total = 2 * sum(n) - n[-1]
+    require(n_layers in (None, total), "n_layers", n_layers, f"None or {total}, the layers of {options['hierarchy']!r}")
+    return total
+
+
 BODIES: dict[str, Callable[..., nn.Module]] = {
     "transformer": transformer,
     "primer-ez": primer_ez,
     "primer": primer,
+    "hourglass": hourglass,
 }
 
 # Further names, for a model with some options set; the model's config has its plain name and all options.
@@ -129,7 +176,7 @@ def build_model(
     *,
     vocab_size: int,
     d_model: int = 128,
-    n_layers: int = 4,
+    n_layers: int | None = None,
     n_heads: int = 4,
     d_ff: int | None = None,
     max_seq_len: int = 256,
@@ -143,7 +190,7 @@ def build_model(
             with sharing ``"all"`` and ``"none"``.
         vocab_size: number of tokens.
         d_model: channels of the residual stream.
-        n_layers: number of layers.
+        n_layers: number of layers; None means 4, or what an hourglass's hierarchy has.
         n_heads: attention heads per layer; divides ``d_model``.
         d_ff: hidden channels of the feed-forward networks; None means ``4 * d_model``.
         max_seq_len: the longest sequence that the model accepts, in tokens.
@@ -152,7 +199,10 @@ def build_model(
             ``"primer"``); ``"primer-ez"`` also ``activation`` (``"squared-relu"``, ``"relu"``, ``"gelu"`` or
             ``"swiglu"``, the last with 2/3 of ``d_ff``), ``convolve`` (``"qkv"``), ``dilation`` (1), ``bias``
             (False) and ``start`` (``"official"``), explained at :class:`MultiDConvHeadAttention` and
-            :class:`CausalDepthwiseConv`.
+            :class:`CausalDepthwiseConv`. ``"hourglass"`` takes ``hierarchy`` (for ``n`` layers
+            ``"1@1 {n-2}@4 1@1"``, see :func:`parse_hierarchy`), ``shortening`` (``"average"``), ``up_sampling``
+            (``"naive"``), ``pooling`` and ``expansion`` (see :func:`build_hourglass`), and ``layer``, which is
+            ``"transformer"`` or ``"primer-ez"``.
 
     Returns:
         A :class:`LanguageModel`; its ``config`` holds these arguments.
@@ -168,6 +218,7 @@ def build_model(
     options = {**options, **fixed}
     require_int("d_model", d_model, at_least=1)
     d_ff = 4 * d_model if d_ff is None else d_ff
+    n_layers = count_layers(name, n_layers, options)
     for argument in ("vocab_size", "n_layers", "n_heads", "d_ff", "max_seq_len"):
         require_int(argument, locals()[argument], at_least=1)
     require(0 <= dropout < 1, "dropout", dropout, "a probability, at least 0 and less than 1")

@@ -20,7 +20,7 @@ from .generation import generate
 from .pretrained import Pretrained
 
 
-def rotate(x: Tensor, start: int = 0) -> Tensor:
+def rotate(x: Tensor, start: int = 0, step: int = 1) -> Tensor:
     r"""Rotary positions: turn each pair of channels by an angle proportional to the position.
 
     With :math:`\theta_i = 10000^{-2i/K}`, the pair of channels :math:`(i, i + K/2)` at position :math:`t`, read as
@@ -29,6 +29,7 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
     Args:
         x: queries or keys, ``[..., seq, K]`` with even ``K``.
         start: the position of the first token.
+        step: from one token's position to the next.
 
     Returns:
         The rotated tensor, of the same shape.
@@ -38,7 +39,7 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
     T, K = x.shape[-2:]
     exact = torch.promote_types(x.dtype, torch.float32)  # angles of half precision would be far too coarse
     theta = 10000.0 ** (-torch.arange(0, K, 2, device=x.device, dtype=exact) / K)  # (K/2,)
-    angle = torch.arange(start, start + T, device=x.device)[:, None] * theta  # (T, K/2)
+    angle = (start + step * torch.arange(T, device=x.device))[:, None] * theta  # (T, K/2)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     real, imag = x.chunk(2, dim=-1)  # (..., T, K/2) each
     return torch.cat([real * cos - imag * sin, real * sin + imag * cos], dim=-1)
@@ -50,7 +51,7 @@ def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:
 
 
 class MultiHeadAttention(nn.Module):
-    r"""Causal multi-head attention with rotary positions.
+    r"""Multi-head attention with rotary positions, causal unless asked otherwise.
 
     :math:`\mathrm{softmax}(Q K^\top / \sqrt{K})\, V` in each of ``n_heads`` heads of ``K = d_model / n_heads``
     channels, where position :math:`t` sees the keys :math:`s \le t`.
@@ -59,20 +60,22 @@ class MultiHeadAttention(nn.Module):
         d_model: channels of the input and of the output.
         n_heads: number of heads; divides ``d_model``.
         rotary: rotate queries and keys by their positions; without, attention is blind to order but for the mask.
+        causal: whether position :math:`t` sees the keys :math:`s \le t`, or all of them.
 
     Shapes:
         ``[batch, seq, d_model]`` to ``[batch, seq, d_model]``.
 
     Raises:
-        ValueError: if ``n_heads`` does not divide ``d_model``, or a rotary head has an odd number of channels.
+        ValueError: if ``n_heads`` does not divide ``d_model``, a rotary head has an odd number of channels, or
+            attention that is not causal is called with a cache.
 
     Source: Vaswani et al., Attention Is All You Need, 2017, section 3.2.
     """
 
-    def __init__(self, d_model: int, n_heads: int, rotary: bool = True) -> None:
+    def __init__(self, d_model: int, n_heads: int, rotary: bool = True, causal: bool = True) -> None:
         super().__init__()
         check_heads(d_model, n_heads, rotary)
-        self.d_model, self.n_heads, self.rotary = d_model, n_heads, rotary
+        self.d_model, self.n_heads, self.rotary, self.causal = d_model, n_heads, rotary, causal
         self.query = nn.Linear(d_model, d_model, bias=False)
         self.key = nn.Linear(d_model, d_model, bias=False)
         self.value = nn.Linear(d_model, d_model, bias=False)
@@ -89,19 +92,21 @@ class MultiHeadAttention(nn.Module):
         return [rotate(q, start), rotate(k, start), v] if self.rotary else [q, k, v]  # (B, H, T, K)
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        require(self.causal or cache is None, "cache", cache, "None, for attention that is not causal")
         q, k, v = self.heads(x, cache)  # (B, H, T, K)
         if cache is not None:
             k, v = cache.append(self, k, v)  # (B, H, S, K), the T new positions last
         T, S = q.shape[2], k.shape[2]
         mask = causal_mask(T, S, x.device) if 1 < T < S else None
-        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=T == S)  # (B, H, T, K)
+        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and T == S)  # (B, H, T, K)
         return self.output(y.transpose(1, 2).flatten(2))  # (B, T, D)
 
     def attention_map(self, x: Tensor) -> Tensor:
         """The weights ``[batch, n_heads, seq, seq]`` that the fused kernel uses and does not keep."""
         q, k, _ = self.heads(x)
         scores = q @ k.mT / q.shape[-1] ** 0.5  # (B, H, T, T)
-        return scores.masked_fill(~causal_mask(x.shape[1], x.shape[1], x.device), -torch.inf).softmax(-1)
+        hidden = ~causal_mask(x.shape[1], x.shape[1], x.device) & self.causal
+        return scores.masked_fill(hidden, -torch.inf).softmax(-1)
 
 
 def check_heads(d_model: int, n_heads: int, rotary: bool = True) -> None:
@@ -189,7 +194,8 @@ class LanguageModel(Pretrained, nn.Module):
 
     Raises:
         TypeError: if the tokens are not int64.
-        ValueError: if they are empty, too long, outside the vocabulary, or of another batch size than the cache.
+        ValueError: if they are empty, too long, outside the vocabulary, or of another batch size than the cache; if
+            another model has used the cache.
     """
 
     def __init__(
@@ -203,6 +209,8 @@ class LanguageModel(Pretrained, nn.Module):
 
     def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
         check_tokens(tokens, self.vocab_size, self.max_seq_len, cache)
+        if cache is not None:
+            cache.check_owner(self)
         x = self.dropout(self.embedding(tokens))  # (B, T, D)
         x = self.norm(self.body(x, cache))
         if cache is not None:
