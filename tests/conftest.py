@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 from hypothesis import settings
 
 settings.register_profile("package", derandomize=True, deadline=None, max_examples=20)
@@ -15,3 +16,13 @@ def one_thread_and_one_seed():
     torch.manual_seed(0)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def on_the_cpu(monkeypatch):
+    """The same numbers on every machine."""
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from accelerate.state import AcceleratorState
 
 import efficient_transformers.__main__ as cli
 from efficient_transformers import LanguageModel, TrainingConfig, Vocabulary, model_names
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 TEXT = "the quick brown fox\njumps over the lazy dog. " * 20
 SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2"]
@@ -26,16 +27,6 @@ SIZES += ["--seq-len", "8", "--eval-every", "2", "--eval-batches", "1"]
 TRAIN = ["train", "primer-ez", "--steps", "3", "--corpus", "fox.txt", *SIZES]
 FILES = {"config.json", "model.safetensors", "training.json", "vocabulary.json"}
 SETTINGS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
-
-
-@pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch):
-    """The same numbers on every machine."""
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 @pytest.fixture(autouse=True)
@@ -318,6 +309,15 @@ def test_an_interrupted_training_leaves_a_folder_that_generates(command, folder)
     assert [m["step"] for m in strictly((folder / "model" / "training.json").read_text())["metrics"]] == [0]
     code, text, err = command("generate", "model", "--seed", 1)
     assert (code, len(text), err) == (0, 1 + 400 + 1, "")
+
+
+def test_a_short_model_is_asked_for_what_it_can_hold(command):
+    assert command(*TRAIN, "--out", "model", "--max-seq-len", 20)[0] == 0
+    code, text, err = command("generate", "model", "--prompt", "the fox")
+    assert (code, len(text), err) == (0, 20 + 1, "")
+    code, _, err = command("generate", "model", "--prompt", "the fox", "--max-new-tokens", 14)
+    assert code == 2
+    assert "at most max_seq_len=20" in err
 
 
 @pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt("no patience left")], ids=type)

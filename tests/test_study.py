@@ -176,6 +176,13 @@ def test_a_difference_needs_the_same_seeds_on_both_sides(other):
         study.paired_difference(records(s0=1.0, s1=1.0), records(**other))
 
 
+def test_a_study_of_one_seed_has_a_summary_without_a_spread(runs, tmp_path, monkeypatch):
+    run_study(runs[:1], tmp_path / "one.jsonl")
+    monkeypatch.setattr(study, "files", lambda _: tmp_path)
+    (loss,) = map(study.final_loss, study.load_study("one"))
+    assert study.summary("one").splitlines()[1].endswith(f"{loss:.3f}")
+
+
 def test_a_mean_curve_has_the_given_seconds():
     curve = study.mean_curve(records(s0=1.0, s1=2.0), 0.5)
     assert list(curve) == [{"step": 1, "seconds": 0.5, "validation_loss": 1.5}]

@@ -83,7 +83,7 @@ def generate(
     folder: Annotated[Path, tyro.conf.Positional],
     /,
     prompt: str = "\n",
-    max_new_tokens: int = 400,
+    max_new_tokens: int | None = None,
     temperature: float = 0.8,
     top_k: int | None = None,
     seed: int | None = None,
@@ -93,7 +93,7 @@ def generate(
     Args:
         folder: what `train` wrote.
         prompt: the text to continue.
-        max_new_tokens: characters to add.
+        max_new_tokens: characters to add; by default 400, or as many as the model can hold.
         temperature: 0 always takes the likeliest character; 1 draws from the model's distribution.
         top_k: draw from so many likeliest characters only.
         seed: of the draws; by default different each time.
@@ -102,7 +102,10 @@ def generate(
     require(file.is_file(), "folder", str(folder), "a folder that `train` saved, with vocabulary.json")
     vocabulary = Vocabulary(json.loads(file.read_text(encoding="utf-8"))["characters"])
     model = LanguageModel.from_pretrained(folder)
-    print(sample(model, vocabulary, prompt, max_new_tokens, temperature, top_k, seed))
+    room = max(1, min(400, model.max_seq_len - len(prompt)))
+    print(
+        sample(model, vocabulary, prompt, room if max_new_tokens is None else max_new_tokens, temperature, top_k, seed)
+    )
 
 
 def sample(

@@ -229,7 +229,7 @@ def summary(name: str) -> str:
     rows = [("run", "seeds", "parameters", "steps", "validation loss")]
     for label, records in by_label(load_study(name)).items():
         steps = records[0]["run"]["training"]["steps"]
-        losses = mean_and_spread(map(final_loss, records))
+        losses = mean_and_spread(map(final_loss, records)) if len(records) > 1 else f"{final_loss(records[0]):.3f}"
         rows.append((label, str(len(records)), f"{records[0]['parameters']:,}", f"{steps:,}", losses))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
