@@ -9,7 +9,8 @@ book: .venv/ready           ## the site, at _build/html/index.html
 
 test: .venv/ready book      ## format, lint, types, then every test, the notebooks included
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/test_nbval.py
+	$(BIN)/pytest tests/test_nbval.py
 
 notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
 	$(BIN)/python tools/run_notebooks.py
@@ -18,6 +19,7 @@ benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machi
 	$(BIN)/python benchmarks/layers.py
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/hourglass.py
+	$(BIN)/python benchmarks/gmlp.py
 
 serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

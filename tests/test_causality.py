@@ -40,10 +40,17 @@ HIERARCHY = {
     "expansion": st.sampled_from(["naive", "linear"]),
     "layer": st.sampled_from(["transformer", "primer-ez"]),
 }
+GATE = {
+    "gate": st.sampled_from(["split", "whole", "additive", "linear"]),
+    "weight": st.sampled_from(["dense", "toeplitz"]),
+}
 OPTIONS = {
+    "transformer": {"rotary": st.booleans()},
     "primer-ez": ATTENTION | ACTIVATION,
     "primer": SHARING,
     "hourglass": HIERARCHY,
+    "gmlp": GATE | {"d_attention": st.sampled_from([None, 5]), "positions": st.booleans()},
+    "amlp": GATE,
 }  # of the models that have any
 
 every_model = pytest.mark.parametrize("name", model_names())
@@ -58,9 +65,9 @@ def randomize(module):
 
 
 @st.composite
-def models(draw, name):
+def models(draw, name, d_heads=(2, 4, 8)):
     torch.manual_seed(draw(st.integers(0, 2**16)))
-    heads, d_head = draw(st.integers(1, 3)), draw(st.sampled_from([2, 4, 8]))
+    heads, d_head = draw(st.integers(1, 3)), draw(st.sampled_from(d_heads))
     options = {option: draw(values) for option, values in OPTIONS.get(name, {}).items()}
     model = build_model(
         name,
@@ -161,7 +168,8 @@ def test_pieces_with_a_cache_equal_the_whole(name, data):
 @every_model
 @given(data=st.data())
 def test_pieces_with_a_cache_are_as_exact_as_the_whole_in_bfloat16(name, data):
-    model = data.draw(models(name)).to(torch.bfloat16)
+    # LayerNorm of two channels is nearly the sign of their difference, which rounding can turn
+    model = data.draw(models(name, d_heads=(4, 8))).to(torch.bfloat16)
     pieces = data.draw(cut_points())
     tokens = torch.randint(11, (data.draw(st.integers(2, 3)), sum(pieces)))
     with torch.no_grad():

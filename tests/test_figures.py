@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.colors import to_rgb
 
-from efficient_transformers import CausalDepthwiseConv, Corpus, Metrics, Vocabulary, build_model, figures
+from efficient_transformers import CausalDepthwiseConv, Corpus, GMLPBlock, Metrics, Vocabulary, build_model, figures
 from efficient_transformers.study import Difference
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -242,3 +243,33 @@ def test_a_hierarchy_is_drawn_from_the_model():
     boxes = [p for p in ax.patches if p.get_width() < 5]
     ends = sorted({round(b.get_x() + b.get_width()) for b in boxes if abs(b.get_y() + 0.36 - 2) < 0.1})
     assert ends == [0, 4, 8]  # windows of four end at tokens 0, 4 and 8
+
+
+@pytest.mark.parametrize("d_attention", [None, 4])
+def test_a_block_is_drawn_with_the_parameters_of_its_parts(d_attention):
+    block = GMLPBlock(8, 12, 5, causal=True, d_attention=d_attention)
+    (ax,) = figures.draw_block(block).axes
+    labels = "\n".join(t.get_text() for t in ax.texts)
+    counts = [int(n.replace(",", "")) for n in re.findall(r"^[\d,]+$", labels, re.MULTILINE)]
+    assert sum(counts) == sum(p.numel() for p in block.parameters())
+    assert ("tiny attention" in labels) == (d_attention is not None)
+
+
+def test_spatial_weights_are_aligned_at_the_diagonal():
+    kernel = torch.tensor([4.0, 3.0, 2.0, 1.0])
+    matrix = torch.tensor([[kernel[t - s] if s <= t else 9.0 for s in range(4)] for t in range(4)])
+    left, right = figures.spatial_weights(matrix, 5.0, (2, 3), back=3).axes[:2]
+    assert left.images[0].get_array().max() == 4  # the future is not shown
+    for line in right.lines[:3]:  # two rows and the mean of all
+        assert list(line.get_ydata()) == [4.0, 3.0, 2.0]
+    assert right.get_ylim() == (-5.0, 5.0)
+
+
+def test_pixel_filters_stand_where_their_pixel_is():
+    weight = torch.arange(16.0).view(4, 4)
+    (ax,) = figures.pixel_filters(weight, 2).axes
+    canvas = ax.images[0].get_array()
+    assert canvas.shape == (5, 5)
+    assert canvas[3:, :2].tolist() == [[8, 9], [10, 11]]  # the row of pixel (1, 0)
+    assert canvas.mask[2].all()
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines] == [(0, 0), (4, 0), (0, 4), (4, 4)]

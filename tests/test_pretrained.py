@@ -29,6 +29,9 @@ OPTIONS = {
         "expansion": "linear",
         "layer": "primer-ez",
     },
+    "gmlp": {"gate": "linear", "weight": "toeplitz", "fft": True, "d_attention": 5, "positions": True},
+    "amlp": {"gate": "additive"},
+    "transformer": {"rotary": False},
 }
 
 every_model = pytest.mark.parametrize("name", model_names())
@@ -136,7 +139,6 @@ def test_an_empty_folder_is_refused(tmp_path):
         {"d_ff": 13},
         {"n_layers": 1},
         {"n_layers": 3},
-        {"name": "primer-ez"},
     ],
     ids=str,
 )
@@ -151,6 +153,12 @@ def test_options_of_another_configuration_are_refused(tmp_path):
     edit_config(tmp_path, sharing="heads")
     with pytest.raises(ValueError, match=r"model\.safetensors.*config\.json"):
         LanguageModel.from_pretrained(tmp_path)
+
+
+def test_another_models_name_is_refused(saved):
+    edit_config(saved, name="primer-ez")
+    with pytest.raises(ValueError, match=r"config\.json of .*model describes no model: option is 'rotary'; expected"):
+        LanguageModel.from_pretrained(saved)
 
 
 def test_an_unknown_model_in_the_configuration_is_refused(saved):

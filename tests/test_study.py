@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import platform
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,8 @@ from efficient_transformers import Metrics, TrainingConfig, build_model, load_co
 from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
-NAMES = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
+ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
+NAMES = [name for name in ALL if name != "digits"]  # which are no language models and have a script of their own
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 
@@ -232,21 +233,26 @@ def test_a_summary_has_a_line_for_each_label():
 
 
 def test_an_unknown_study_lists_the_known_ones():
-    with pytest.raises(ValueError, match=r"name is 'none such'; expected one of " + ", ".join(map(repr, NAMES))):
+    with pytest.raises(ValueError, match=r"name is 'none such'; expected one of " + ", ".join(map(repr, ALL))):
         study.load_study("none such")
+
+
+def script(name):
+    """A script of experiments/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "experiments" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
 def studies():
-    spec = importlib.util.spec_from_file_location("studies", ROOT / "experiments" / "studies.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.STUDIES
+    return script("studies").STUDIES
 
 
 def test_every_file_of_results_belongs_to_a_study(studies):
     results = ROOT / "experiments" / "results"
-    assert {p.stem for p in results.glob("*.jsonl")} == set(studies)
+    assert {p.stem for p in results.glob("*.jsonl")} == {*studies, "digits"}
     assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= set(studies)
 
 
@@ -288,3 +294,14 @@ def test_primer_ez_passes_the_baseline_in_at_most_80_percent_of_the_steps_in_eve
     for base, primer in pairs:
         assert base["run"]["training"] == primer["run"]["training"]
         assert study.steps_to_reach(primer, study.final_loss(base)) <= 0.8 * base["run"]["training"]["steps"]
+
+
+def test_the_digits_are_those_of_the_script_and_good_enough():
+    records = study.load_study("digits")
+    assert [record["run"] for record in records] == [asdict(run) for run in script("digits").RUNS]
+    accuracies = [record["accuracy"] for record in records]
+    assert len(accuracies) == 3
+    assert sum(accuracies) / 3 >= 0.97
+    assert min(accuracies) >= 0.96
+    assert all(record["seconds"] < 40 for record in records)
+    assert all(record["machine"].endswith(", 1 thread(s)") for record in records)

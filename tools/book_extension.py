@@ -37,6 +37,12 @@ def add_module_paths(app: Any, env: Any) -> None:
             objects.setdefault(home, entry._replace(aliased=True))
 
 
+def keep_own_names(app: Any, env: Any) -> None:
+    """Only the package has an API page; for every other name codeautolink would import modules and find nothing."""
+    for example in (e for page in env.sphinx_codeautolink_transforms.values() for e in page):
+        example.names = [name for name in example.names if name.import_components[0] == PACKAGE]
+
+
 def resolve_short_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     """A bare name in a docstring, such as :func:`build_model`, is a link in whatever module it stands."""
     domain, target = env.get_domain("py"), node.get("reftarget", "")
@@ -70,5 +76,6 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("doctree-read", keep_display_math)
     app.connect("doctree-read", name_rows)
     app.connect("env-updated", add_module_paths, priority=400)  # codeautolink reads the names at 500
+    app.connect("env-updated", keep_own_names, priority=400)
     app.connect("missing-reference", resolve_short_name)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

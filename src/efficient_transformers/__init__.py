@@ -3,6 +3,7 @@
 from .cache import Cache
 from .corpus import Corpus, Vocabulary, load_corpus
 from .generation import generate
+from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention, triangular_product
 from .hourglass import (
     AttentionBasedShortening,
     AttentionBasedUpSampling,
@@ -31,6 +32,7 @@ from .training import Metrics, TrainingConfig, train
 from .transformer import (
     FeedForward,
     LanguageModel,
+    LearnedPositions,
     MultiHeadAttention,
     Stack,
     TransformerLayer,
@@ -48,9 +50,11 @@ __all__ = [
     "CausalDepthwiseConv",
     "Corpus",
     "FeedForward",
+    "GMLPBlock",
     "GatedFeedForward",
     "Hourglass",
     "LanguageModel",
+    "LearnedPositions",
     "LinearPoolingShortening",
     "LinearUpSampling",
     "Metrics",
@@ -61,8 +65,10 @@ __all__ = [
     "PrimerNorm",
     "SharedQueryKeyAttention",
     "ShiftRight",
+    "SpatialGatingUnit",
     "SquaredReLU",
     "Stack",
+    "TinyAttention",
     "TrainingConfig",
     "TransformerLayer",
     "Vocabulary",
@@ -79,4 +85,5 @@ __all__ = [
     "rotate",
     "shape_trace",
     "train",
+    "triangular_product",
 ]

@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor, nn
 
 from .corpus import Corpus
+from .gmlp import GMLPBlock
 from .hourglass import Hourglass
 from .primer import CausalDepthwiseConv, MultiDConvHeadAttention
 from .study import Difference
@@ -25,6 +26,7 @@ from .transformer import TransformerLayer
 # One colour per model in the whole book (Okabe and Ito's palette, which colour-blind readers can tell apart).
 COLORS = {"transformer": "#0072B2", "primer-ez": "#D55E00", "primer": "#CC79A7", "hourglass": "#009E73"}
 COLORS |= {"baseline": COLORS["transformer"], "Primer EZ": COLORS["primer-ez"], "full Primer": COLORS["primer"]}
+COLORS |= {"gmlp": "#222222", "gMLP": "#222222"}
 OTHERS = ["#E69F00", "#56B4E9", "#332288", "#882255", "#999933", "#117733"]  # for what is no model
 NEW, PLAIN = "#F7D9C4", "#EDEFF2"  # boxes: what a chapter adds, and what was there
 DIVERGING, SEQUENTIAL = "RdBu_r", "Blues"
@@ -362,6 +364,101 @@ def draw_hierarchy(body: Hourglass, seq_len: int) -> Figure:
     ax.set_yticks([0, len(rows) - 1], ["first stack", "last stack"])
     ax.spines["left"].set_visible(False)
     ax.tick_params(left=False)
+    return figure
+
+
+def draw_block(block: GMLPBlock) -> Figure:
+    """The data flow of a gMLP block with a split gate, left to right, with the parameters of each box."""
+    figure, ax = plt.subplots(figsize=(10, 2.9 if block.attention is None else 3.6))
+    gate = block.gate
+
+    def box(x: float, y: float, label: str, count: int = 0, new: bool = False, width: float = 0.76) -> None:
+        fill = NEW if new else PLAIN
+        ax.add_patch(FancyBboxPatch((x - width / 2, y - 0.27), width, 0.54, "round,pad=0.02", fc=fill))
+        ax.text(x, y, f"{label}\n{count:,}" if count else label, ha="center", va="center", fontsize=7.5)
+
+    def line(*points: tuple[float, float], arrow: bool = True) -> None:
+        *start, last = points
+        ax.plot([x for x, _ in points], [y for _, y in points], "k-", lw=0.8, zorder=0)
+        if arrow:
+            ax.annotate("", last, start[-1], arrowprops={"arrowstyle": "->", "lw": 0.8})
+
+    def count(module: nn.Module) -> int:
+        return sum(p.numel() for p in module.parameters())
+
+    def operator(x: float, y: float, sign: str) -> None:
+        ax.text(x, y, sign, ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"}, fontsize=9)
+
+    box(0, 0, "norm", count(block.norm))
+    box(1.1, 0, "up", count(block.up))
+    box(2.2, 0, "GELU")
+    line((0.4, 0), (0.7, 0))
+    line((1.5, 0), (1.8, 0))
+    line((2.6, 0), (2.9, 0), arrow=False)
+    line((2.9, 0), (2.9, 0.7), (6.5, 0.7), (6.5, 0.22))
+    line((2.9, 0), (2.9, -0.7), (3.1, -0.7))
+    ax.text(3.0, 0.78, r"$Z_1$: half of the channels", va="bottom", fontsize=8)
+    ax.text(2.84, -0.78, r"$Z_2$", va="top", ha="right", fontsize=8)
+    box(3.5, -0.7, "norm", count(gate.norm))
+    box(4.6, -0.7, "W, along\nthe tokens", 0, new=True)
+    box(5.7, -0.7, "+ b")
+    ax.text(4.6, -1.03, f"{gate.weight.numel():,}", ha="center", va="top", fontsize=7.5)
+    ax.text(5.7, -1.03, f"{gate.bias.numel():,}", ha="center", va="top", fontsize=7.5)
+    line((3.9, -0.7), (4.2, -0.7))
+    line((5.0, -0.7), (5.3, -0.7))
+    line((6.1, -0.7), (6.5, -0.7), (6.5, -0.2))
+    operator(6.5, 0, "×")
+    line((6.65, 0), (7.05, 0))
+    box(7.45, 0, "down", count(block.down))
+    bottom = -1.6 if block.attention is None else -2.3
+    if block.attention is not None:
+        box(3.5, -1.65, "tiny attention", count(block.attention), new=True, width=1.3)
+        line((0.55, 0), (0.55, -1.65), (2.85, -1.65))
+        line((4.15, -1.65), (6.5, -1.65), (6.5, -0.86))
+        operator(6.5, -0.7, "+")
+    line((7.85, 0), (8.4, 0), (8.4, bottom + 0.17))
+    operator(8.4, bottom, "+")
+    line((-1, bottom), (8.23, bottom))
+    line((-0.75, bottom), (-0.75, 0), (-0.4, 0))
+    line((8.57, bottom), (9.1, bottom))
+    ax.text(-1.08, bottom, "x", ha="right", va="center")
+    ax.text(9.15, bottom, "y", va="center")
+    ax.set(xlim=(-1.3, 9.4), ylim=(bottom - 0.25, 1.15))
+    ax.axis("off")
+    return figure
+
+
+def spatial_weights(weight: Tensor, limit: float, rows: Sequence[int], back: int = 16) -> Figure:
+    """A causal spatial matrix as an image, and beside it some of its rows and their mean, aligned at the diagonal."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained", width_ratios=(1, 1.35))
+    w = weight.detach().float().cpu().tril()
+    image = left.imshow(w.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
+    left.set(xlabel="position that is read, s", ylabel="position of the gate, t")
+    figure.colorbar(image, ax=left, shrink=0.8)
+    for i, t in enumerate(rows):
+        right.plot(range(back), w[t].flip(0)[-1 - t :][:back], color=f"C{i}", lw=1, label=f"row {t}")
+    mean = [w.diagonal(-j).mean() for j in range(back)]
+    right.plot(range(back), mean, "k.-", label="mean of all rows")
+    right.axhline(0, color="#777777", lw=0.8)
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
+    right.set(xlabel="tokens back, t - s", ylabel="weight", ylim=(-limit, limit))
+    right.legend(fontsize=8)
+    return figure
+
+
+def pixel_filters(weight: Tensor, side: int) -> Figure:
+    """Rows of a two-sided spatial matrix over an image, each as an image, placed where its own pixel is."""
+    w = weight.detach().float().cpu().view(side, side, side, side)
+    figure, ax = plt.subplots(figsize=(6, 6), layout="constrained")
+    gap = side + 1
+    canvas = torch.full((side * gap - 1, side * gap - 1), torch.nan)
+    for y in range(side):
+        for x in range(side):
+            canvas[y * gap : y * gap + side, x * gap : x * gap + side] = w[y, x]
+            ax.plot(x * gap + x, y * gap + y, "k.", markersize=2)
+    limit = w.abs().quantile(0.995).item()
+    ax.imshow(canvas.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
+    ax.axis("off")
     return figure
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from .checks import require, require_int, require_known
+from .gmlp import GMLPBlock, TinyAttention
 from .hourglass import build_hourglass, parse_hierarchy
 from .primer import (
     GatedFeedForward,
@@ -17,14 +18,16 @@ from .primer import (
     SharedQueryKeyAttention,
     SquaredReLU,
 )
-from .transformer import FeedForward, LanguageModel, MultiHeadAttention, Stack, TransformerLayer
+from .transformer import FeedForward, LanguageModel, LearnedPositions, MultiHeadAttention, Stack, TransformerLayer
 
 
-def transformer(*, d_model: int, n_layers: int, n_heads: int, d_ff: int, dropout: float) -> nn.Module:
+def transformer(
+    *, d_model: int, n_layers: int, n_heads: int, d_ff: int, dropout: float, rotary: bool = True
+) -> nn.Module:
     """The baseline: rotary attention, ReLU."""
 
     def layer() -> nn.Module:
-        attention = MultiHeadAttention(d_model, n_heads)
+        attention = MultiHeadAttention(d_model, n_heads, rotary)
         return TransformerLayer(attention, FeedForward(d_model, d_ff, nn.ReLU()), d_model, dropout)
 
     return Stack([layer() for _ in range(n_layers)])
@@ -108,6 +111,38 @@ def hourglass(
     )  # fmt: skip
 
 
+def gmlp(
+    *,
+    d_model: int,
+    n_layers: int,
+    d_ff: int,
+    max_seq_len: int,
+    dropout: float,
+    gate: str = "split",
+    weight: str = "dense",
+    fft: bool = False,
+    d_attention: int | None = None,
+    positions: bool = False,
+) -> nn.Module:
+    """gMLP: blocks of two projections with a spatial gate between them."""
+
+    def block() -> nn.Module:
+        return GMLPBlock(
+            d_model,
+            d_ff,
+            max_seq_len,
+            causal=True,
+            d_attention=d_attention,
+            dropout=dropout,
+            gate=gate,
+            weight=weight,
+            fft=fft,
+        )
+
+    blocks = [block() for _ in range(n_layers)]
+    return Stack([LearnedPositions(d_model, max_seq_len), *blocks] if positions else blocks)
+
+
 def default_hierarchy(n_layers: int) -> str:
     """One layer before and one after, where there are that many, and the rest on every fourth token."""
     outside = min(1, n_layers // 2)
@@ -132,16 +167,17 @@ def initialize(body: nn.Module) -> None:
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=module.in_features**-0.5)
     for module in body.modules():
-        if isinstance(module, MultiHeadAttention):
+        if isinstance(module, (MultiHeadAttention, TinyAttention)):
             nn.init.zeros_(module.output.weight)
-        elif isinstance(module, FeedForward) and module not in normed:
+        elif isinstance(module, (FeedForward, GMLPBlock)) and module not in normed:
             nn.init.zeros_(module.down.weight)
 
 
 def count_layers(name: str, n_layers: int | None, options: dict[str, Any]) -> int:
     """The number of layers, as given or as the hierarchy has them; sets the option ``hierarchy`` if that is open."""
     if name != "hourglass":
-        return 4 if n_layers is None else n_layers
+        default = 8 if name == "gmlp" else 4  # a block of gMLP is half a layer
+        return default if n_layers is None else n_layers
     if options.get("hierarchy") is None:
         n_layers = 4 if n_layers is None else n_layers
         require_int("n_layers", n_layers, at_least=1)
@@ -157,12 +193,14 @@ BODIES: dict[str, Callable[..., nn.Module]] = {
     "primer-ez": primer_ez,
     "primer": primer,
     "hourglass": hourglass,
+    "gmlp": gmlp,
 }
 
 # Further names, for a model with some options set; the model's config has its plain name and all options.
 VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "primer-ez-shared": ("primer-ez", {"sharing": "all"}),
     "primer-ez-per-head": ("primer-ez", {"sharing": "none"}),
+    "amlp": ("gmlp", {"d_attention": 64}),
 }
 
 
@@ -187,12 +225,13 @@ def build_model(
 
     Args:
         name: one of :func:`model_names`; ``"primer-ez-shared"`` and ``"primer-ez-per-head"`` are ``"primer-ez"``
-            with sharing ``"all"`` and ``"none"``.
+            with sharing ``"all"`` and ``"none"``, ``"amlp"`` is ``"gmlp"`` with ``d_attention=64``.
         vocab_size: number of tokens.
         d_model: channels of the residual stream.
-        n_layers: number of layers; None means 4, or what an hourglass's hierarchy has.
-        n_heads: attention heads per layer; divides ``d_model``.
-        d_ff: hidden channels of the feed-forward networks; None means ``4 * d_model``.
+        n_layers: number of layers; None means 4, what an hourglass's hierarchy has, or 8 blocks of gMLP, which have
+            as many parameters as 4 layers beside their spatial matrices.
+        n_heads: attention heads per layer; divides ``d_model``. gMLP has none.
+        d_ff: hidden channels of the feed-forward networks, or of gMLP's blocks; None means ``4 * d_model``.
         max_seq_len: the longest sequence that the model accepts, in tokens.
         dropout: probability of dropping a channel of the embeddings and of what each block adds.
         **options: of the one model. All Primers take ``kernel_size`` (3) and ``sharing`` (``"heads"``; ``"none"`` for
@@ -202,7 +241,10 @@ def build_model(
             :class:`CausalDepthwiseConv`. ``"hourglass"`` takes ``hierarchy`` (for ``n`` layers
             ``"1@1 {n-2}@4 1@1"``, see :func:`parse_hierarchy`), ``shortening`` (``"average"``), ``up_sampling``
             (``"naive"``), ``pooling`` and ``expansion`` (see :func:`build_hourglass`), and ``layer``, which is
-            ``"transformer"`` or ``"primer-ez"``.
+            ``"transformer"`` or ``"primer-ez"``. ``"gmlp"`` takes ``gate`` (``"split"``), ``weight`` (``"dense"``),
+            ``fft`` (False), ``d_attention`` (None), explained at :class:`GMLPBlock` and :class:`SpatialGatingUnit`,
+            and ``positions`` (False), which adds :class:`LearnedPositions`. ``"transformer"`` takes ``rotary``
+            (True).
 
     Returns:
         A :class:`LanguageModel`; its ``config`` holds these arguments.
@@ -222,16 +264,17 @@ def build_model(
     for argument in ("vocab_size", "n_layers", "n_heads", "d_ff", "max_seq_len"):
         require_int(argument, locals()[argument], at_least=1)
     require(0 <= dropout < 1, "dropout", dropout, "a probability, at least 0 and less than 1")
-    sizes = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "d_ff": d_ff, "dropout": dropout}
+    sizes: dict[str, Any] = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "d_ff": d_ff}
+    sizes |= {"max_seq_len": max_seq_len, "dropout": dropout}
     parameters = inspect.signature(BODIES[name]).parameters
     known = {p: parameters[p].default for p in parameters if p not in sizes}
     for option in options:
         require(option in known, "option", option, f"one of {list(known)}, the options of {name!r}", TypeError)
 
-    body = BODIES[name](**sizes, **options)
+    body = BODIES[name](**{size: sizes[size] for size in sizes if size in parameters}, **options)
     initialize(body)
     model = LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len, dropout=dropout)
     model._hub_mixin_config = {
-        "name": name, "vocab_size": vocab_size, "max_seq_len": max_seq_len, **sizes, **known, **options
+        "name": name, "vocab_size": vocab_size, **sizes, **known, **options
     }  # fmt: skip
     return model

@@ -64,7 +64,10 @@ class Pretrained(PyTorchModelHubMixin):
         if not weights.is_file():
             download = set(inspect.signature(hf_hub_download).parameters) & set(kwargs)
             weights = Path(hf_hub_download(model_id, WEIGHTS, **{k: kwargs[k] for k in download}))
-        model = build_model(**config)
+        try:
+            model = build_model(**config)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{CONFIG} of {model_id} describes no model: {error}") from error
         try:
             state = safetensors.torch.load_file(weights, device=map_location)
             model.load_state_dict(state)

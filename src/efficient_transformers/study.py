@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from scipy import stats
 from tqdm.auto import trange
 
 from .checks import require, require_known
@@ -85,15 +84,19 @@ def processor() -> str:
 
 def run_study(runs: Iterable[Run], path: Path) -> None:
     """Execute the runs that ``path`` has no record of, appending each record as it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     for run in runs:
         if path.exists() and run.describe() in [record["run"] for record in read_records(path)]:
             continue
         print(f"{run.label}, seed {run.training.seed}", flush=True)
-        line = json.dumps(execute(run)) + "\n"
-        unfinished = path.exists() and not path.read_bytes().endswith(b"\n")
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n" + line if unfinished else line)
+        append_record(execute(run), path)
+
+
+def append_record(record: Record, path: Path) -> None:
+    """Append one line, on a new one even if the last was cut off."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.exists() and not path.read_bytes().endswith(b"\n")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(("\n" if unfinished else "") + json.dumps(record) + "\n")
 
 
 def read_records(path: Path) -> list[Record]:
@@ -159,6 +162,8 @@ def paired_difference(records: Iterable[Record], reference: Iterable[Record]) ->
     Raises:
         ValueError: if the seeds are not the same, or fewer than two.
     """
+    from scipy import stats  # a second, which others need not wait for
+
     losses = [{r["run"]["training"]["seed"]: final_loss(r) for r in side} for side in (records, reference)]
     seeds = sorted(losses[0])
     require(seeds == sorted(losses[1]) and len(seeds) > 1, "the seeds", seeds, f"{sorted(losses[1])}, at least two")

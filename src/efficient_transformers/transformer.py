@@ -170,6 +170,28 @@ class TransformerLayer(nn.Module):
         return x + self.dropout(self.feed_forward(self.norm2(x)))
 
 
+class LearnedPositions(nn.Module):
+    """Add a learned vector to each position, as an alternative to rotary positions.
+
+    Args:
+        d_model: channels.
+        max_seq_len: number of positions.
+
+    Shapes:
+        ``[batch, seq, d_model]`` to the same; ``weight`` is ``[max_seq_len, d_model]``.
+
+    Source: Vaswani et al., 2017, section 3.5.
+    """
+
+    def __init__(self, d_model: int, max_seq_len: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(0.02 * torch.randn(max_seq_len, d_model))
+
+    def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        start = 0 if cache is None else cache.advance(self, x.shape[1])
+        return x + self.weight[start : start + x.shape[1]]
+
+
 class Stack(nn.ModuleList):
     """Layers one after the other, each called with ``(x, cache)``."""
 

@@ -1,0 +1,152 @@
+"""Handwritten digits, read by a two-sided gMLP: 64 pixels are 64 tokens, and nothing tells it which is beside which.
+
+What is notable:
+- a pixel becomes a token by one linear map of its brightness; where it stands is known to the spatial matrices alone;
+- the digits are scikit-learn's, part of the installed package, so nothing is downloaded;
+- the held-out digits are the same for every seed, and are used once, after training.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.datasets import load_digits as load_images
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+from tqdm.auto import trange
+
+from .checks import require, require_int
+from .gmlp import GMLPBlock
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images, float32 ``[n, 8, 8]`` from 0 (paper) to 1 (ink), and labels, int64 ``[n]``, to train and held out."""
+
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+
+
+def load_digits() -> Digits:
+    """The 1,797 digits of scikit-learn: 1,437 to train and 360 held out, each kind in the same proportion.
+
+    Source: Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI repository, 1998.
+    """
+    data = load_images()
+    images, labels = data.images.astype(np.float32) / 16, data.target.astype(np.int64)
+    parts = train_test_split(images, labels, test_size=360, random_state=0, stratify=labels)
+    train_images, test_images, train_labels, test_labels = map(torch.from_numpy, parts)
+    return Digits(train_images, train_labels, test_images, test_labels)
+
+
+class DigitClassifier(nn.Module):
+    """Two-sided gMLP blocks over pixels, the mean over all tokens, and one linear map to ten classes.
+
+    Args:
+        d_model: channels.
+        d_ffn: channels between the projections of a block.
+        n_layers: number of blocks.
+        side: pixels along each side of the image.
+
+    Shapes:
+        float ``[batch, side, side]`` to logits ``[batch, 10]``; a mask, bool of the same shape as the images, is True
+        for visible pixels. Hidden ones reach neither the gates nor the mean.
+
+    Raises:
+        ValueError: if the images or the mask have another shape.
+    """
+
+    def __init__(self, d_model: int = 32, d_ffn: int = 64, n_layers: int = 8, side: int = 8) -> None:
+        super().__init__()
+        require_int("side", side, at_least=1)
+        self.side = side
+        self.embed = nn.Linear(1, d_model)
+        self.blocks = nn.ModuleList(GMLPBlock(d_model, d_ffn, side**2, causal=False) for _ in range(n_layers))
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, 10)
+
+    def forward(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
+        shape, side = tuple(images.shape[1:]), self.side
+        require(shape == (side, side), "the shape of an image", shape, f"({side}, {side})")
+        if mask is not None:
+            require(mask.shape == images.shape, "mask.shape", tuple(mask.shape), str(tuple(images.shape)))
+            mask = mask.flatten(1)  # (B, N)
+        x = self.embed(images.flatten(1).unsqueeze(2))  # (B, N, D), a token for each of the N pixels
+        for block in self.blocks:
+            x = block(x, mask=mask)
+        visible = torch.ones_like(x[..., :1]) if mask is None else mask.unsqueeze(2).to(x.dtype)  # (B, N, 1)
+        mean = (self.norm(x) * visible).sum(1) / visible.sum(1).clamp(min=1)  # (B, D)
+        return self.head(mean)
+
+
+@dataclass(frozen=True)
+class DigitTraining:
+    """How a :class:`DigitClassifier` is trained.
+
+    Args:
+        steps: of AdamW, along PyTorch's one-cycle schedule.
+        batch_size: images per step, drawn at random.
+        learning_rate: at its peak.
+        weight_decay: of matrices.
+        label_smoothing: share of the target that is spread over all classes.
+        seed: of the model and of the batches.
+    """
+
+    steps: int = 600
+    batch_size: int = 48
+    learning_rate: float = 6e-3
+    weight_decay: float = 0.1
+    label_smoothing: float = 0.1
+    seed: int = 0
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, images: Tensor, labels: Tensor, mask: Tensor | None = None) -> float:
+    """The share of images whose largest logit is that of their label."""
+    return (model(images, mask).argmax(1) == labels).float().mean().item()
+
+
+def train_digits(config: DigitTraining | None = None, show_progress: bool = True) -> tuple[DigitClassifier, float]:
+    """Train a classifier on the digits.
+
+    Returns:
+        The model, and the seconds that it took.
+    """
+    config = config or DigitTraining()
+    digits = load_digits()
+    torch.manual_seed(config.seed)
+    model = DigitClassifier()
+    matrices = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=config.learning_rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, config.steps, pct_start=0.1)
+    started = time.perf_counter()
+    for _ in trange(config.steps, unit="step", disable=None if show_progress else True):
+        rows = torch.randint(len(digits.train_labels), (config.batch_size,))
+        logits = model(digits.train_images[rows])
+        F.cross_entropy(logits, digits.train_labels[rows], label_smoothing=config.label_smoothing).backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+    return model.eval(), time.perf_counter() - started
+
+
+def digit_record(config: DigitTraining) -> dict[str, Any]:
+    """Train, and return what a study records: the configuration, held-out accuracy, seconds and parameters."""
+    model, seconds = train_digits(config)
+    digits = load_digits()
+    return {
+        "run": asdict(config),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "accuracy": round(accuracy(model, digits.test_images, digits.test_labels), 4),
+        "train_accuracy": round(accuracy(model, digits.train_images, digits.train_labels), 4),
+        "seconds": round(seconds, 1),
+    }
