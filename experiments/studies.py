@@ -59,6 +59,23 @@ LONG = {
     "hourglass": ("hourglass", {"hierarchy": "1@1 6@4 1@1"}, 625),
 }
 
+# Chapter 5: gMLP and its alternatives, against the baseline; 3/4 of the channels where nothing is
+# split, so that the projections have the same parameters. A context of 64, in eight blocks.
+GATES: dict[str, tuple[str, dict[str, Any]]] = {
+    "baseline": ("transformer", {}),
+    "baseline, no positions": ("transformer", {"rotary": False}),
+    "gMLP": ("gmlp", {}),
+    "gMLP, positions": ("gmlp", {"positions": True}),
+    "no split": ("gmlp", {"gate": "whole", "d_ff": 384}),
+    "additive": ("gmlp", {"gate": "additive", "d_ff": 384}),
+    "linear": ("gmlp", {"gate": "linear", "d_ff": 384}),
+    "Toeplitz": ("gmlp", {"weight": "toeplitz"}),
+    "Toeplitz, positions": ("gmlp", {"weight": "toeplitz", "positions": True}),
+    "Toeplitz, no split": ("gmlp", {"weight": "toeplitz", "gate": "whole", "d_ff": 384}),
+    "aMLP": ("amlp", {}),
+    "aMLP, Toeplitz": ("amlp", {"weight": "toeplitz"}),
+}
+
 STUDIES = {
     # nanoGPT's recipe for a CPU, with this book's baseline and Primer EZ.
     "anchor": [
@@ -108,6 +125,29 @@ STUDIES = {
         )
         for seed in SEEDS
         for label, (model, options, steps) in LONG.items()
+    ],
+    # Which gate, which matrix, with or without attention?
+    "gates": [
+        Run(
+            label,
+            model,
+            TrainingConfig(**{**SMALL, "eval_every": 50, "eval_batches": 32}, seed=seed),
+            {"max_seq_len": 64, **options},
+        )
+        for seed in SEEDS
+        for label, (model, options) in GATES.items()
+    ],
+    # Which learning rate suits the baseline, and which gMLP?
+    "gmlp-rates": [
+        Run(
+            f"{label} {rate:g}",
+            GATES[label][0],
+            TrainingConfig(**{**SMALL, "eval_every": 50, "eval_batches": 32}, learning_rate=rate, seed=seed),
+            {"max_seq_len": 64, **GATES[label][1]},
+        )
+        for seed in SEEDS
+        for rate in (1.5e-3, 6e-3, 12e-3)
+        for label in ("baseline", "gMLP", "Toeplitz")
     ],
 }
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 from torch import Tensor, nn
 
 from .corpus import Corpus
@@ -197,6 +197,10 @@ def curves(
             if len(x) < 9:
                 ax.set_xticks(list(x), [f"{n:,}" for n in x])
                 ax.minorticks_off()
+            low, high = ax.get_ylim()
+            if high < 20 * low:
+                ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                ax.yaxis.set_major_formatter("{x:g}")
         if len(lines) > 1:
             ax.legend()
     axes[0, 0].set_ylabel(ylabel)
@@ -443,6 +447,17 @@ def spatial_weights(weight: Tensor, limit: float, rows: Sequence[int], back: int
     right.xaxis.set_major_locator(MaxNLocator(integer=True))
     right.set(xlabel="tokens back, t - s", ylabel="weight", ylim=(-limit, limit))
     right.legend(fontsize=8)
+    return figure
+
+
+def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, ylabel: str, name: str) -> Figure:
+    """A line for each block of a model, from the first (dark) to the last (light), with its number at its end."""
+    figure, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+    colors = plt.get_cmap("viridis")(torch.linspace(0, 0.85, len(lines)).tolist())
+    for i, (line, color) in enumerate(zip(lines, colors, strict=True)):
+        ax.plot(x, line, color=color, marker=".")
+        ax.annotate(f"{name} {i + 1}", (x[-1], line[-1]), xytext=(6, -3), textcoords="offset points", fontsize=7)
+    ax.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, 1))
     return figure
 
 
