@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.datasets import load_digits as load_images
-from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from tqdm.auto import trange
 
@@ -39,6 +37,9 @@ def load_digits() -> Digits:
 
     Source: Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI repository, 1998.
     """
+    from sklearn.datasets import load_digits as load_images  # a second, which others need not wait for
+    from sklearn.model_selection import train_test_split
+
     data = load_images()
     images, labels = data.images.astype(np.float32) / 16, data.target.astype(np.int64)
     parts = train_test_split(images, labels, test_size=360, random_state=0, stratify=labels)
