@@ -40,7 +40,8 @@ def main() -> None:
     for name in model_names():
         most = 3.0 if name in ("gmlp", "amlp") else 2.0
         for use_cache, repeats, bound in ((True, 50, most), (False, 5, None)):
-            early, late = (seconds_at(name, position, use_cache, repeats) for position in (10, 1000))
+            rounds = [[seconds_at(name, position, use_cache, repeats) for position in (10, 1000)] for _ in range(3)]
+            early, late = (statistics.median(seconds) for seconds in zip(*rounds, strict=True))
             how = "with cache" if use_cache else "without"
             what = f"{name}, {how}: token 1000 / token 10 ({late * 1e3:.1f} / {early * 1e3:.1f} ms)"
             rows.append((what, late / early, bound))

@@ -11,16 +11,20 @@ from efficient_transformers import (
     Cache,
     CausalDepthwiseConv,
     FeedForward,
+    GMLPBlock,
     MultiDConvHeadAttention,
     MultiHeadAttention,
     NaiveUpSampling,
+    SpatialGatingUnit,
     SquaredReLU,
+    TinyAttention,
     TrainingConfig,
     Vocabulary,
     build_hourglass,
     build_model,
     expand_sharing,
     generate,
+    gmlp,
     leak_map,
     load_corpus,
     model_names,
@@ -58,6 +62,13 @@ def hourglass(**options):
 
 def levels(factors, n_layers):
     return build_hourglass(8, 2, 16, n_layers, factors, nn.Identity)
+
+
+X, SEEN = torch.zeros(2, 4, 6), torch.ones(2, 4, dtype=torch.bool)
+
+
+def gated(causal=False, **options):
+    return GMLPBlock(6, 8, 4, causal=causal, **options)
 
 
 # what is done, the error, and what its message holds: the argument, the value, what was expected
@@ -135,6 +146,35 @@ BAD = {
         lambda: cost_model(build_model("primer-ez", **SIZES).body, 5), TypeError, ["a layer is 'TransformerLayer'"]),
     "unknown corpus": (
         lambda: load_corpus("milton"), ValueError, ["'milton'", "'shakespeare'", "'tiny-shakespeare'", "path"]),
+    # gates
+    "gate: odd split": (lambda: GMLPBlock(6, 7, 4, causal=True), ValueError, ["d_ffn is 7", "an even number"]),
+    "gate: unknown": (lambda: gated(gate="glu"), ValueError, ["gate is 'glu'", *map(repr, gmlp.GATES)]),
+    "gate: unknown weight": (
+        lambda: gated(weight="sparse"), ValueError, ["weight is 'sparse'", "'dense'", "'toeplitz'"]),
+    "fft of a dense matrix": (lambda: gated(fft=True), ValueError, ["fft is True", "not Toeplitz"]),
+    "model: fft of a dense matrix": (
+        lambda: build_model("gmlp", vocab_size=5, fft=True), ValueError, ["fft is True", "not Toeplitz"]),
+    "model: another attention than the name says": (
+        lambda: build_model("amlp", vocab_size=5, d_attention=32), ValueError, ["d_attention is 32", "64"]),
+    "causal that is no bool": (lambda: gated(causal=None), TypeError, ["causal is None", "True or False"]),
+    "block: too long": (
+        lambda: gated()(torch.zeros(2, 5, 6)), ValueError, ["the sequence length is 5", "max_seq_len=4"]),
+    "gate alone, too long": (
+        lambda: SpatialGatingUnit(6, 4, causal=True)(torch.zeros(2, 5, 6)), ValueError,
+        ["the sequence length is 5", "max_seq_len=4"]),
+    "mask of another length": (
+        lambda: gated()(X, mask=SEEN[:, 1:]), ValueError, ["mask.shape is (2, 3)", "(2, 4)", "[batch, seq]"]),
+    "mask of another rank": (lambda: gated()(X, mask=SEEN[0]), ValueError, ["mask.shape is (4,)", "(2, 4)"]),
+    "mask of numbers": (lambda: gated()(X, mask=SEEN.float()), TypeError, ["mask is torch.float32", "torch.bool"]),
+    "mask that is a list": (lambda: gated()(X, mask=[[True] * 4] * 2), TypeError, ["mask is 'list'", "torch.bool"]),
+    "mask of a causal block": (lambda: gated(causal=True)(X, mask=SEEN), ValueError, ["mask is", "None, for a causal"]),
+    "cache of a two-sided block": (lambda: gated()(X, Cache(2)), ValueError, ["cache is", "None", "not causal"]),
+    "gate: cache of another batch size": (
+        lambda: gated(causal=True)(X, Cache(3)), ValueError, ["the batch size is 2", "3, the batch size of the cache"]),
+    "tiny attention: cache of another batch size": (
+        lambda: TinyAttention(6, 4, causal=True)(X, Cache(3)), ValueError, ["the batch size is 2", "3, the batch"]),
+    "tiny attention: mask of another length": (
+        lambda: TinyAttention(6, 4, causal=False)(X, mask=SEEN[:, 1:]), ValueError, ["mask.shape is (2, 3)"]),
     # tokens
     "float tokens": (read(torch.zeros(1, 3)), TypeError, ["tokens.dtype is torch.float32", "torch.int64"]),
     "int32 tokens": (read(ids(1, 3).int()), TypeError, ["tokens.dtype is torch.int32", "torch.int64"]),
@@ -205,6 +245,11 @@ SIZED = {
     "d_model of a convolution": lambda v: CausalDepthwiseConv(v, 2),
     "n_heads of a convolution": lambda v: CausalDepthwiseConv(8, v),
     "d_ff of a network": lambda v: FeedForward(8, v, SquaredReLU()),
+    "d_ffn": lambda v: SpatialGatingUnit(v, 4, causal=True, gate="whole"),
+    "max_seq_len of a gate": lambda v: SpatialGatingUnit(6, v, causal=True),
+    "d_model of a block": lambda v: GMLPBlock(v, 8, 4, causal=True),
+    "d_attention": lambda v: TinyAttention(6, 4, v, causal=True),
+    "d_attention of a model": lambda v: build_model("gmlp", **SIZES, d_attention=v),
     "batch_size of a cache": Cache,
     "seq_len of leak_map": lambda v: leak_map(CausalDepthwiseConv(8, 2), v),
     "seq_len of receptive_field": lambda v: receptive_field(CausalDepthwiseConv(8, 2), v),

@@ -255,6 +255,16 @@ def test_a_block_is_drawn_with_the_parameters_of_its_parts(d_attention):
     assert ("tiny attention" in labels) == (d_attention is not None)
 
 
+def test_lines_by_depth_have_their_number_at_their_end_and_labels_keep_clear():
+    (ax,) = figures.by_depth([0, 10], [[0.1, 0.8], [0.1, 0.5], [0.1, 0.81]], "step", "share", "block").axes
+    labels = {t.get_text(): t.get_position() for t in ax.texts}
+    assert set(labels) == {"block 1", "block 2", "block 3"}
+    assert labels["block 2"][1] == 0.5
+    assert labels["block 3"][1] - labels["block 1"][1] >= 0.04
+    assert all(x > 10 for x, _ in labels.values())
+    assert [line.get_ydata()[-1] for line in ax.lines] == [0.5, 0.8, 0.81]
+
+
 def test_spatial_weights_are_aligned_at_the_diagonal():
     kernel = torch.tensor([4.0, 3.0, 2.0, 1.0])
     matrix = torch.tensor([[kernel[t - s] if s <= t else 9.0 for s in range(4)] for t in range(4)])

@@ -454,9 +454,11 @@ def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, 
     """A line for each block of a model, from the first (dark) to the last (light), with its number at its end."""
     figure, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     colors = plt.get_cmap("viridis")(torch.linspace(0, 0.85, len(lines)).tolist())
-    for i, (line, color) in enumerate(zip(lines, colors, strict=True)):
-        ax.plot(x, line, color=color, marker=".")
-        ax.annotate(f"{name} {i + 1}", (x[-1], line[-1]), xytext=(6, -3), textcoords="offset points", fontsize=7)
+    last = -1.0  # the label below; the next one keeps clear of it
+    for i in sorted(range(len(lines)), key=lambda i: lines[i][-1]):
+        ax.plot(x, lines[i], color=colors[i], marker=".")
+        last = max(last + 0.045, lines[i][-1])
+        ax.text(x[-1] + 0.02 * (x[-1] - x[0]), last, f"{name} {i + 1}", va="center", fontsize=7)
     ax.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, 1))
     return figure
 

@@ -34,16 +34,16 @@ def tiles(start: int, end: int) -> list[tuple[slice, slice]]:
 
 
 class TriangularProduct(torch.autograd.Function):
-    """The product with a matrix's lower triangle, tile by tile; each result is written into its place once made."""
+    """The product with a matrix's lower triangle, tile by tile; ``beta=0`` where a tile is the first to write."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, weight: Tensor, x: Tensor) -> Tensor:
         ctx.save_for_backward(weight, x)
         B, T = x.shape[:2]
-        y = torch.zeros_like(x)
+        y = torch.empty_like(x)
         for rows, columns in tiles(0, T):
             tile = weight[rows, columns].tril() if rows == columns else weight[rows, columns]
-            y[:, rows].baddbmm_(tile.expand(B, -1, -1), x[:, columns])
+            y[:, rows].baddbmm_(tile.expand(B, -1, -1), x[:, columns], beta=min(columns.start, 1))
         return y
 
     @staticmethod
@@ -51,11 +51,12 @@ class TriangularProduct(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         weight, x = ctx.saved_tensors
         B, T = x.shape[:2]
-        to_weight, to_x = torch.zeros_like(weight), torch.zeros_like(x)
+        to_weight, to_x = torch.empty_like(weight), torch.empty_like(x)
         for rows, columns in tiles(0, T):
             tile = weight[rows, columns].tril() if rows == columns else weight[rows, columns]
-            to_x[:, columns].baddbmm_(tile.mT.expand(B, -1, -1), gradient[:, rows])
-            to_weight[rows, columns].addbmm_(gradient[:, rows], x[:, columns].mT)
+            to_x[:, columns].baddbmm_(tile.mT.expand(B, -1, -1), gradient[:, rows], beta=int(rows != columns))
+            to_weight[columns, rows] = 0
+            to_weight[rows, columns].addbmm_(gradient[:, rows], x[:, columns].mT, beta=0)
             if rows == columns:
                 to_weight[rows, columns].tril_()
         return to_weight, to_x
@@ -119,7 +120,7 @@ class SpatialGatingUnit(nn.Module):
             :math:`f(Z)`. Without a product :math:`b` starts at 0, and a linear :math:`W` at the identity.
         weight: ``"dense"``, or ``"toeplitz"``: :math:`W_{ts} = k_{t-s}`, with ``n`` numbers if causal, else
             ``2 * n - 1``.
-        fft: apply a Toeplitz :math:`W` by :func:`fft_product`; pieces read with a cache are multiplied directly.
+        fft: apply a Toeplitz :math:`W` by :func:`fft_product`; later pieces of a cache are multiplied directly.
 
     Shapes:
         ``[batch, seq, d_ffn]`` to ``[batch, seq, d_out]``, where ``d_out`` is ``d_ffn / 2`` if split, else ``d_ffn``.
@@ -184,12 +185,14 @@ class SpatialGatingUnit(nn.Module):
         T = z.shape[1]
         if cache is not None:
             z = cache.append(self, z.unsqueeze(1))[0].squeeze(1)  # (B, S, C), T of them new
-            start = z.shape[1] - T
-            return self.matrix(z.shape[1], start).tril(start).to(z.dtype) @ z
-        if self.fft:
+        start = z.shape[1] - T
+        if self.fft and start == 0:
             return fft_product(self.kernel(T), z)
-        matrix = self.matrix(T).to(z.dtype)  # (T, T)
-        return triangular_product(matrix, z) if self.causal else torch.bmm(matrix.expand(len(z), -1, -1), z)
+        matrix = self.matrix(z.shape[1], start).to(z.dtype)  # (T, S)
+        if self.causal and start == 0:
+            return triangular_product(matrix, z)
+        matrix = matrix.tril(start) if self.causal else matrix
+        return torch.bmm(matrix.expand(len(z), -1, -1), z)  # matmul would copy what the cache holds
 
     def forward(
         self, z: Tensor, cache: Cache | None = None, mask: Tensor | None = None, attended: Tensor | None = None
@@ -198,8 +201,8 @@ class SpatialGatingUnit(nn.Module):
         passed, mixed = z.chunk(2, dim=-1) if self.gate == "split" else (z, z)  # (B, T, d_out) each
         mixed = self.norm(mixed)
         if mask is not None:
-            mixed = mixed * mask.unsqueeze(2)  # a hidden token adds nothing to any sum
-        f = self.mix(mixed, cache) + self.bias[positions, None]  # (B, T, d_out)
+            mixed = mixed.masked_fill(~mask.unsqueeze(2), 0)  # a hidden token adds nothing, whatever it holds
+        f = self.mix(mixed, cache).add_(self.bias[positions, None])  # (B, T, d_out)
         f = f if attended is None else f + attended
         return f if self.gate == "linear" else passed + f if self.gate == "additive" else passed * f
 
