@@ -142,6 +142,18 @@ def test_a_reader_trains_and_generates(command, folder):
     assert command("generate", new, "--seed", 1) == (0, generated.stdout, "")
 
 
+@pytest.mark.parametrize("name", ["gmlp", "amlp"])
+def test_a_gate_reads_as_far_as_it_was_trained_unless_asked_otherwise(command, folder, name):
+    sizes = [*SIZES, "--seq-len", "16"]
+    assert command("train", name, "--steps", "1", "--corpus", "fox.txt", *sizes, "--out", "short")[0] == 0
+    assert LanguageModel.from_pretrained(folder / "short").config["max_seq_len"] == 16
+    longer = [*sizes, "--max-seq-len", "40", "--out", "long"]
+    assert command("train", name, "--steps", "1", "--corpus", "fox.txt", *longer)[0] == 0
+    assert LanguageModel.from_pretrained(folder / "long").config["max_seq_len"] == 40
+    code, out, _ = command("generate", folder / "short", "--seed", 1)
+    assert (code, len(out)) == (0, 16 + 1)
+
+
 def test_the_saved_folder_holds_the_model_its_vocabulary_and_how_it_was_trained(saved):
     model = LanguageModel.from_pretrained(saved)
     assert model.config["name"] == "primer-ez"

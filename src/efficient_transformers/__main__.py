@@ -30,9 +30,9 @@ def train(
     corpus: str = "shakespeare",
     out: Path | None = None,
     d_model: int = 128,
-    n_layers: int = 4,
+    n_layers: int | None = None,
     n_heads: int = 4,
-    max_seq_len: int = 1024,
+    max_seq_len: int | None = None,
     dropout: float = 0.0,
     training: Annotated[TrainingConfig, tyro.conf.arg(name="")] = TrainingConfig(),  # noqa: B008, frozen
 ) -> None:
@@ -42,15 +42,18 @@ def train(
         corpus: "shakespeare", "tiny-shakespeare" or the path of a UTF-8 text file.
         out: the folder to write; by default a new one under runs/.
         d_model: channels of the residual stream.
-        n_layers: number of layers.
+        n_layers: number of layers; by default 4, or 8 blocks of gMLP.
         n_heads: attention heads per layer.
-        max_seq_len: the longest text, in characters, that the model will read or write.
+        max_seq_len: the longest text, in characters, that the model will read or write; by default 1024, or for
+            gMLP, which learns each position by itself, the length that it is trained at.
         dropout: probability of dropping a channel.
         training: how to train.
     """
     out = out or RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     require_known("name", name, model_names())
     require(not out.exists(), "out", str(out), "a folder that does not exist yet")
+    if max_seq_len is None:
+        max_seq_len = training.seq_len if name in ("gmlp", "amlp") else 1024
     text = load_corpus(corpus)
     torch.manual_seed(training.seed)
     model = build_model(
