@@ -9,8 +9,8 @@ book: .venv/ready           ## the site, at _build/html/index.html
 
 test: .venv/ready book      ## format, lint, types, then every test, the notebooks included
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/test_nbval.py
-	$(BIN)/pytest tests/test_nbval.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/test_build.py --ignore tests/test_nbval.py
+	$(BIN)/pytest tests/test_build.py tests/test_nbval.py
 
 notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
 	$(BIN)/python tools/run_notebooks.py
