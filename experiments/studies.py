@@ -25,6 +25,7 @@ from efficient_transformers.study import Run, run_study, time_steps
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
 SMALL = {"steps": 500, "batch_size": 12, "seq_len": 64, "eval_every": 20}  # what the chapters train live
+GRID = SMALL | {"eval_every": 50, "eval_batches": 32}  # for many variants: fewer evaluations, more exact ones
 
 # Chapter 3: what is changed against Primer EZ, and how. Learning rate and all else are equal.
 VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -100,7 +101,7 @@ STUDIES = {
     ],
     # Which part of Primer EZ brings how much?
     "variations": [
-        Run(label, model, TrainingConfig(**{**SMALL, "eval_every": 50, "eval_batches": 32}, seed=seed), options)
+        Run(label, model, TrainingConfig(**GRID, seed=seed), options)
         for seed in (0, 1, 2, 3, 4)
         for label, (model, options) in VARIATIONS.items()
     ],
@@ -131,7 +132,7 @@ STUDIES = {
         Run(
             label,
             model,
-            TrainingConfig(**{**SMALL, "eval_every": 50, "eval_batches": 32}, seed=seed),
+            TrainingConfig(**GRID, seed=seed),
             {"max_seq_len": 64, **options},
         )
         for seed in SEEDS
@@ -142,7 +143,7 @@ STUDIES = {
         Run(
             f"{label} {rate:g}",
             GATES[label][0],
-            TrainingConfig(**{**SMALL, "eval_every": 50, "eval_batches": 32}, learning_rate=rate, seed=seed),
+            TrainingConfig(**GRID, learning_rate=rate, seed=seed),
             {"max_seq_len": 64, **GATES[label][1]},
         )
         for seed in SEEDS

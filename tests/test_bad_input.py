@@ -30,6 +30,7 @@ from efficient_transformers import (
     model_names,
     receptive_field,
 )
+from efficient_transformers.digits import DigitClassifier, DigitTraining
 from efficient_transformers.inspection import cost_model
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
@@ -213,6 +214,11 @@ BAD = {
     "negative warm-up": (lambda: TrainingConfig(warmup_steps=-1), ValueError, ["warmup_steps is -1", "at least 0"]),
     "learning rate of zero": (lambda: TrainingConfig(learning_rate=0), ValueError, ["learning_rate is 0", "more than"]),
     "negative clip_norm": (lambda: TrainingConfig(clip_norm=-1.0), ValueError, ["clip_norm is -1.0", "more than 0"]),
+    "digits: learning rate of zero": (
+        lambda: DigitTraining(learning_rate=0), ValueError, ["learning_rate is 0", "more than 0"]),
+    "digits: negative decay": (lambda: DigitTraining(weight_decay=-1), ValueError, ["weight_decay is -1", "0 or more"]),
+    "digits: nothing but smoothing": (
+        lambda: DigitTraining(label_smoothing=1), ValueError, ["label_smoothing is 1", "less than 1"]),
     "negative decay": (lambda: TrainingConfig(weight_decay=-0.1), ValueError, ["weight_decay is -0.1", "0 or more"]),
 }  # fmt: skip
 
@@ -251,6 +257,9 @@ SIZED = {
     "d_attention": lambda v: TinyAttention(6, 4, v, causal=True),
     "d_attention of a model": lambda v: build_model("gmlp", **SIZES, d_attention=v),
     "batch_size of a cache": Cache,
+    "steps of the digits": lambda v: DigitTraining(steps=v),
+    "batch_size of the digits": lambda v: DigitTraining(batch_size=v),
+    "side": lambda v: DigitClassifier(side=v),
     "seq_len of leak_map": lambda v: leak_map(CausalDepthwiseConv(8, 2), v),
     "seq_len of receptive_field": lambda v: receptive_field(CausalDepthwiseConv(8, 2), v),
     **{

@@ -166,6 +166,20 @@ def test_a_blocks_gradients(data):
     assert torch.autograd.gradcheck(call, (x, *values), fast_mode=True)
 
 
+def test_no_place_of_the_result_is_left_as_memory_was(tile):
+    """PyTorch fills new memory with NaN while it is asked to be deterministic."""
+    weight, x = torch.randn(40, 40, requires_grad=True), torch.randn(2, 40, 3, requires_grad=True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(9).isnan().all()
+        y = triangular_product(weight, x)
+        y.square().sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for tensor in (y, weight.grad, x.grad):
+        assert tensor.isfinite().all()
+
+
 def test_the_triangular_product_says_that_it_can_be_differentiated_once():
     x = torch.randn(1, 4, 2, requires_grad=True)
     (gradient,) = torch.autograd.grad(triangular_product(torch.randn(4, 4), x).square().sum(), x, create_graph=True)

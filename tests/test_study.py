@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import platform
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -275,13 +276,18 @@ def test_results_are_those_of_the_script_and_complete(studies, name):
 def test_recorded_runs_reached_their_last_step_and_say_where_they_come_from(name):
     records = study.load_study(name)
     assert records == read_records(ROOT / "experiments" / "results" / f"{name}.jsonl")
+    assert records
     for record in records:
         training, metrics = record["run"]["training"], record["metrics"]
         assert [m["step"] for m in metrics] == list(range(0, training["steps"] + 1, training["eval_every"]))
         seconds = [m["seconds"] for m in metrics]
         assert seconds == sorted(seconds)
         assert seconds[-1] > 0
-        assert 1.0 < study.final_loss(record) < metrics[0]["validation_loss"] < 5.0
+        before, after = metrics[0]["validation_loss"], study.final_loss(record)
+        vocabulary = {"shakespeare": len(load_corpus().vocabulary), "tiny-shakespeare": 65}  # nothing is downloaded
+        assert before == pytest.approx(math.log(vocabulary[record["run"]["corpus"]]), abs=0.3)
+        assert after < before - 1
+        assert after > 1.3  # less than the book's best by far would be a leak
         assert set(record["versions"]) == {"python", "torch"}
         assert record["machine"].endswith(", 1 thread(s)")
         assert record["parameters"] > 0

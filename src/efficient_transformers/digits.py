@@ -20,6 +20,7 @@ from tqdm.auto import trange
 
 from .checks import require, require_int
 from .gmlp import GMLPBlock
+from .training import parameter_groups
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ class DigitTraining:
         weight_decay: of matrices.
         label_smoothing: share of the target that is spread over all classes.
         seed: of the model and of the batches.
+
+    Raises:
+        TypeError: if ``steps`` or ``batch_size`` is not an int.
+        ValueError: for a number out of range.
     """
 
     steps: int = 600
@@ -105,6 +110,14 @@ class DigitTraining:
     weight_decay: float = 0.1
     label_smoothing: float = 0.1
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_int("steps", self.steps, at_least=1)
+        require_int("batch_size", self.batch_size, at_least=1)
+        require(self.learning_rate > 0, "learning_rate", self.learning_rate, "more than 0")
+        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
+        smoothing = self.label_smoothing
+        require(0 <= smoothing < 1, "label_smoothing", smoothing, "a share, at least 0 and less than 1")
 
 
 @torch.no_grad()
@@ -123,10 +136,7 @@ def train_digits(config: DigitTraining | None = None, show_progress: bool = True
     digits = load_digits()
     torch.manual_seed(config.seed)
     model = DigitClassifier()
-    matrices = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=config.learning_rate)
+    optimizer = torch.optim.AdamW(parameter_groups(model, config.weight_decay), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, config.steps, pct_start=0.1)
     started = time.perf_counter()
     for _ in trange(config.steps, unit="step", disable=None if show_progress else True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -81,6 +81,13 @@ class Metrics(list[dict[str, float]]):
         return plot_losses({label: self}, ax, against)
 
 
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """The parameters for an optimizer: matrices, which are decayed, and all others, which are not."""
+    matrices = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+
 def train(
     model: nn.Module,
     corpus: Corpus,
@@ -112,9 +119,7 @@ def train(
 
     torch.manual_seed(config.seed)  # of dropout
     generator = torch.Generator().manual_seed(config.seed)  # of the batches, the same in every process
-    matrices = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    groups = parameter_groups(model, config.weight_decay)
     network, optimizer = accelerator.prepare(model, torch.optim.AdamW(groups, betas=(0.9, 0.99)))
 
     def loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
