@@ -1,44 +1,35 @@
 """Layers, models and tools of the book *Efficient Transformers, Annotated*."""
 
+from .attention import MultiHeadAttention, causal_mask, rotate
 from .cache import Cache
+from .convolution import CausalDepthwiseConv, expand_sharing
 from .corpus import Corpus, Vocabulary, load_corpus
+from .family import Stack
 from .generation import generate
-from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention, triangular_product
-from .hourglass import (
-    AttentionBasedShortening,
-    AttentionBasedUpSampling,
-    AvgPoolShortening,
-    Hourglass,
-    LinearPoolingShortening,
-    LinearUpSampling,
-    NaiveUpSampling,
-    ShiftRight,
-    build_hourglass,
-    parse_hierarchy,
-)
+from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
+from .hourglass import Hourglass, build_hourglass, parse_hierarchy
 from .inspection import leak_map, receptive_field, shape_trace
-from .models import build_model, model_names
+from .models import LanguageModel, build_model, initialize, model_names
 from .primer import (
-    CausalDepthwiseConv,
     GatedFeedForward,
     MultiDConvHeadAttention,
     PrimerLayer,
     PrimerNorm,
     SharedQueryKeyAttention,
     SquaredReLU,
-    expand_sharing,
+)
+from .products import triangular_product
+from .resampling import (
+    AttentionBasedShortening,
+    AttentionBasedUpSampling,
+    AvgPoolShortening,
+    LinearPoolingShortening,
+    LinearUpSampling,
+    NaiveUpSampling,
+    ShiftRight,
 )
 from .training import Metrics, TrainingConfig, train
-from .transformer import (
-    FeedForward,
-    LanguageModel,
-    LearnedPositions,
-    MultiHeadAttention,
-    Stack,
-    TransformerLayer,
-    causal_mask,
-    rotate,
-)
+from .transformer import FeedForward, LearnedPositions, TransformerLayer
 
 __version__ = "0.1.0"
 
@@ -77,6 +68,7 @@ __all__ = [
     "causal_mask",
     "expand_sharing",
     "generate",
+    "initialize",
     "leak_map",
     "load_corpus",
     "model_names",

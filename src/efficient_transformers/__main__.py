@@ -14,12 +14,11 @@ import torch
 import tyro
 from accelerate import PartialState
 
-from .checks import require, require_known
+from .checks import require
 from .corpus import Vocabulary, load_corpus
-from .models import build_model, model_names
+from .models import LanguageModel, build_model, find_family, model_names
 from .training import Metrics, TrainingConfig
 from .training import train as train_model
-from .transformer import LanguageModel
 
 RUNS = Path("runs")
 
@@ -50,10 +49,10 @@ def train(
         training: how to train.
     """
     out = out or RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    require_known("name", name, model_names())
+    _, family, _ = find_family(name)
     require(not out.exists(), "out", str(out), "a folder that does not exist yet")
     if max_seq_len is None:
-        max_seq_len = training.seq_len if name in ("gmlp", "amlp") else 1024
+        max_seq_len = 1024 if family.reads_beyond_training else training.seq_len
     text = load_corpus(corpus)
     torch.manual_seed(training.seed)
     model = build_model(
@@ -77,7 +76,7 @@ def train(
         print(f"    python -m efficient_transformers generate {out}")
         if not interrupted:
             prompt = "\n" if "\n" in text.vocabulary.characters else text.vocabulary.characters[0]
-            print("\n" + sample(model, text.vocabulary, prompt, min(200, max_seq_len - 1), 0.8, None, training.seed))
+            print("\n" + sample(model, text.vocabulary, prompt, min(200, max_seq_len - 1), seed=training.seed))
     if interrupted:
         sys.exit(130)
 
@@ -106,9 +105,8 @@ def generate(
     vocabulary = Vocabulary(json.loads(file.read_text(encoding="utf-8"))["characters"])
     model = LanguageModel.from_pretrained(folder)
     room = max(1, min(400, model.max_seq_len - len(prompt)))
-    print(
-        sample(model, vocabulary, prompt, room if max_new_tokens is None else max_new_tokens, temperature, top_k, seed)
-    )
+    new = room if max_new_tokens is None else max_new_tokens
+    print(sample(model, vocabulary, prompt, new, temperature=temperature, top_k=top_k, seed=seed))
 
 
 def sample(
@@ -116,12 +114,14 @@ def sample(
     vocabulary: Vocabulary,
     prompt: str,
     max_new_tokens: int,
-    temperature: float,
-    top_k: int | None,
-    seed: int | None,
+    *,
+    temperature: float = 0.8,
+    top_k: int | None = None,
+    seed: int | None = None,
 ) -> str:
     """The prompt and what the model makes of it."""
-    tokens = model.generate(vocabulary.encode(prompt)[None], max_new_tokens, temperature, top_k, seed)
+    tokens = vocabulary.encode(prompt)[None]  # (1, T)
+    tokens = model.generate(tokens, max_new_tokens, temperature=temperature, top_k=top_k, seed=seed)
     return vocabulary.decode(tokens[0])
 
 

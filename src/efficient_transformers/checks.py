@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from .cache import Cache
+SHORT = reprlib.Repr()
+SHORT.maxstring = SHORT.maxother = 200  # a vocabulary can be long
+SHORT.maxlist = SHORT.maxtuple = SHORT.maxdict = 40
 
 
 def require(condition: bool, argument: str, value: Any, expected: str, error: type[Exception] = ValueError) -> None:
     """Raise ``error`` unless ``condition`` holds, naming the argument, its value and what was expected."""
     if not condition:
-        raise error(f"{argument} is {value!r}; expected {expected}")
+        raise error(f"{argument} is {SHORT.repr(value)}; expected {expected}")
 
 
-def require_int(argument: str, value: Any, at_least: int) -> None:
+def require_int(argument: str, value: Any, at_least: int | None = None) -> None:
     """Raise TypeError unless ``value`` is an int, and ValueError if it is below ``at_least``."""
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    require(is_int, argument, value, f"an int of at least {at_least}", TypeError)
-    require(value >= at_least, argument, value, f"an int of at least {at_least}")
+    is_int = isinstance(value, int | torch.SymInt) and not isinstance(value, bool)
+    expected = "an int" if at_least is None else f"an int of at least {at_least}"
+    require(is_int, argument, value, expected, TypeError)
+    require(at_least is None or value >= at_least, argument, value, expected)
+
+
+def require_bool(argument: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is a bool."""
+    require(isinstance(value, bool), argument, value, "True or False", TypeError)
+
+
+def require_probability(argument: str, value: Any) -> None:
+    """Raise unless ``value`` is a number from 0 to below 1."""
+    expected = "a probability, at least 0 and less than 1"
+    require(isinstance(value, int | float), argument, value, expected, TypeError)
+    require(0 <= value < 1, argument, value, expected)
 
 
 def require_known(argument: str, value: Any, known: Iterable[str]) -> None:
@@ -30,22 +46,19 @@ def require_known(argument: str, value: Any, known: Iterable[str]) -> None:
     require(value in names, argument, value, "one of " + ", ".join(map(repr, names)))
 
 
-def check_tokens(tokens: torch.Tensor, vocab_size: int, max_seq_len: int, cache: Cache | None = None) -> None:
-    """Raise unless ``tokens`` is int64 ``[batch, seq]``, in the vocabulary, not empty and not too long."""
-    require(isinstance(tokens, torch.Tensor), "tokens", tokens, "a tensor", TypeError)
-    require(tokens.dtype == torch.int64, "tokens.dtype", tokens.dtype, "torch.int64 token ids", TypeError)
-    shape, read = tuple(tokens.shape), 0
-    require(len(shape) == 2 and min(shape) > 0, "tokens.shape", shape, "[batch, seq], neither of them 0")
-    if cache is not None:
-        cache.check_batch(shape[0])
-        read = cache.tokens_read
-    require(
-        read + shape[1] <= max_seq_len,
-        "the sequence length",
-        read + shape[1],
-        f"at most max_seq_len={max_seq_len} tokens, those in the cache included",
+def require_module(argument: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is a module."""
+    require(isinstance(value, nn.Module), argument, value, "a torch.nn.Module", TypeError)
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether ``x`` is an ordinary tensor on the CPU: not one of a tracer, a compiler or a ``torch.func`` transform.
+
+    Where it is, values can be looked at without a synchronization, and forms that are tuned for the CPU pay off.
+    """
+    return (
+        x.device.type == "cpu"
+        and not torch.compiler.is_compiling()  # nor exporting
+        and type(x) in (Tensor, nn.Parameter)
+        and torch._C._functorch.peek_interpreter_stack() is None
     )
-    if not torch.compiler.is_compiling():  # looking at values would cut a compiled graph in two
-        low, high = int(tokens.min()), int(tokens.max())
-        worst = low if low < 0 else high
-        require(0 <= worst < vocab_size, "a token", worst, f"0 to {vocab_size - 1}, the vocabulary")

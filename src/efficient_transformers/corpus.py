@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-import pooch
 import torch
 from torch import Tensor
 
@@ -155,6 +154,8 @@ def _tiny_shakespeare() -> Path:
         found = hashlib.sha256(local.read_bytes()).hexdigest()
         require(found == TINY_SHAKESPEARE_SHA256, f"the sha256 of {local}", found, TINY_SHAKESPEARE_SHA256)
         return local
+    import pooch  # heavy libraries are imported where they are used
+
     return Path(
         pooch.retrieve(
             TINY_SHAKESPEARE_URL,

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm.auto import trange
 
 from .checks import require, require_int
 from .gmlp import GMLPBlock
@@ -38,7 +37,7 @@ def load_digits() -> Digits:
 
     Source: Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI repository, 1998.
     """
-    from sklearn.datasets import load_digits as load_images  # a second, which others need not wait for
+    from sklearn.datasets import load_digits as load_images  # heavy libraries are imported where they are used
     from sklearn.model_selection import train_test_split
 
     data = load_images()
@@ -82,9 +81,12 @@ class DigitClassifier(nn.Module):
         x = self.embed(images.flatten(1).unsqueeze(2))  # (B, N, D), a token for each of the N pixels
         for block in self.blocks:
             x = block(x, mask=mask)
-        visible = torch.ones_like(x[..., :1]) if mask is None else mask.unsqueeze(2).to(x.dtype)  # (B, N, 1)
-        mean = (self.norm(x) * visible).sum(1) / visible.sum(1).clamp(min=1)  # (B, D)
-        return self.head(mean)
+        x = self.norm(x)
+        if mask is None:
+            return self.head(x.mean(1))
+        visible = mask.unsqueeze(2)  # (B, N, 1)
+        total = x.masked_fill(~visible, 0).sum(1)  # (B, D); a product with 0 would not stop what is not a number
+        return self.head(total / visible.sum(1).clamp(min=1))
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ def train_digits(config: DigitTraining | None = None, show_progress: bool = True
     Returns:
         The model, and the seconds that it took.
     """
+    from tqdm.auto import trange  # heavy libraries are imported where they are used
+
     config = config or DigitTraining()
     digits = load_digits()
     torch.manual_seed(config.seed)

@@ -2,112 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import matplotlib.pyplot as plt
 import torch
-from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator
-from torch import Tensor, nn
+from torch import Tensor
 
 from .corpus import Corpus
-from .gmlp import GMLPBlock
-from .hourglass import Hourglass
-from .primer import CausalDepthwiseConv, MultiDConvHeadAttention
 from .study import Difference
 from .training import Metrics
-from .transformer import TransformerLayer
 
 # One colour per model in the whole book (Okabe and Ito's palette, which colour-blind readers can tell apart).
 COLORS = {"transformer": "#0072B2", "primer-ez": "#D55E00", "primer": "#CC79A7", "hourglass": "#009E73"}
 COLORS |= {"baseline": COLORS["transformer"], "Primer EZ": COLORS["primer-ez"], "full Primer": COLORS["primer"]}
 COLORS |= {"gmlp": "#222222", "gMLP": "#222222"}
-OTHERS = ["#E69F00", "#56B4E9", "#332288", "#882255", "#999933", "#117733"]  # for what is no model
+OTHERS = ["#E69F00", "#56B4E9", "#332288", "#882255", "#999933", "#117733"]  # for what is not a model
 NEW, PLAIN = "#F7D9C4", "#EDEFF2"  # boxes: what a chapter adds, and what was there
 DIVERGING, SEQUENTIAL = "RdBu_r", "Blues"
 
-plt.rcParams.update(
-    {
-        "axes.prop_cycle": cycler(color=OTHERS),
-        "figure.dpi": 100,
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlesize": 10,
-        "legend.frameon": False,
-    }
-)
+STYLE = Path(__file__).parent / "book.mplstyle"
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def draw_layer(layer: TransformerLayer) -> Figure:
-    """The data flow of a layer, left to right, with the parameters of each box; what is not baseline stands out."""
-    attention: Any = layer.attention
-    feed_forward: Any = layer.feed_forward
-    figure, ax = plt.subplots(figsize=(11, 2.8))
-    rows = (0.8, 0.0, -0.8)
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Draw in the book's style, and leave the user's as it is."""
 
-    def box(x: float, y: float, label: str, module: nn.Module | None = None, new: bool = False) -> None:
-        ax.add_patch(FancyBboxPatch((x - 0.36, y - 0.25), 0.72, 0.5, "round,pad=0.02", fc=NEW if new else PLAIN))
-        count = sum(p.numel() for p in module.parameters()) if module is not None else 0
-        ax.text(x, y, f"{label}\n{count:,}" if count else label, ha="center", va="center", fontsize=7)
+    @wraps(draw)
+    def in_style(*args: P.args, **kwargs: P.kwargs) -> R:
+        with plt.style.context(STYLE):
+            return draw(*args, **kwargs)
 
-    def arrow(x0: float, y0: float, x1: float, y1: float) -> None:
-        ax.annotate("", (x1 - 0.4, y1), (x0 + 0.4, y0), arrowprops={"arrowstyle": "->", "lw": 0.8})
-
-    def residual(x: float) -> float:
-        """The branch that ends left of ``x`` is added to the stream below it."""
-        ax.plot([x - 0.6, x], [0, 0], "k-", lw=0.8)
-        ax.annotate("", (x, -1.4), (x, 0), arrowprops={"arrowstyle": "->", "lw": 0.8})
-        ax.text(x, -1.55, "+", ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"})
-        ax.plot([x + 0.35, x + 0.35], [-1.55, 0], "k-", lw=0.8)
-        arrow(x - 0.05, 0, x + 1, 0)
-        return x + 1
-
-    box(0, 0, "norm", layer.norm1)
-    x = 1.0
-    for y, name in zip(rows, ("query", "key", "value"), strict=True):
-        box(x, y, name, getattr(attention, name))
-        arrow(0, 0, x, y)
-    if isinstance(attention, MultiDConvHeadAttention):
-        x += 1
-        for y, name in zip(rows, ("conv_q", "conv_k", "conv_v"), strict=True):
-            box(x, y, name, getattr(attention, name), new=True)
-            arrow(x - 1, y, x, y)
-    for y in rows[:2]:
-        box(x + 1, y, "rotate")
-        arrow(x, y, x + 1, y)
-        arrow(x + 1, y, x + 2, 0)
-    arrow(x, rows[2], x + 2, 0)
-    box(x + 2, 0, "causal\nattention")
-    arrow(x + 2, 0, x + 3, 0)
-    box(x + 3, 0, "output", attention.output)
-    x = residual(x + 4)
-    activation = feed_forward.activation
-    box(x, 0, "norm", layer.norm2)
-    box(x + 1, 0, "up", feed_forward.up)
-    name = type(activation).__name__.replace("SquaredReLU", "squared\nReLU")
-    box(x + 2, 0, name, new=not isinstance(activation, nn.ReLU))
-    box(x + 3, 0, "down", feed_forward.down)
-    for i in range(3):
-        arrow(x + i, 0, x + i + 1, 0)
-    ax.plot([x + 3.4, x + 4], [0, 0], "k-", lw=0.8)
-    ax.annotate("", (x + 4, -1.4), (x + 4, 0), arrowprops={"arrowstyle": "->", "lw": 0.8})
-    ax.text(x + 4, -1.55, "+", ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"})
-    ax.annotate("", (x + 4.8, -1.55), (-1, -1.55), arrowprops={"arrowstyle": "->"}, zorder=0)
-    ax.plot([-0.75, -0.75, -0.7], [-1.55, 0, 0], "k-", lw=0.8)
-    arrow(-1, 0, 0, 0)
-    ax.text(-1.1, -1.55, "x", ha="right", va="center")
-    ax.text(x + 4.9, -1.55, "y", va="center")
-    ax.set(xlim=(-1.3, x + 5), ylim=(-1.9, 1.2))
-    ax.axis("off")
-    return figure
+    return in_style
 
 
+def nth_color(i: int) -> str:
+    """The ``i``-th colour for what is not a model."""
+    return OTHERS[i % len(OTHERS)]
+
+
+def bare_grid(ax: Axes, rows: int, columns: int, color: str = "#CCCCCC", lw: float = 0.5) -> None:
+    """Lines between the places of an image, and no ticks."""
+    ax.set_xticks([i - 0.5 for i in range(1, columns)], [])
+    ax.set_yticks([i - 0.5 for i in range(1, rows)], [])
+    ax.grid(color=color, lw=lw)
+    ax.tick_params(length=0)
+
+
+@styled
 def heatmaps(
     matrices: Mapping[str, Tensor],
     xlabel: str,
@@ -145,6 +94,7 @@ def heatmaps(
     return figure
 
 
+@styled
 def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
     """Leak maps side by side: coloured where an output depends on an input, red where that input is in its future."""
     n = len(maps)
@@ -155,28 +105,24 @@ def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
         kind = depends.int() + (depends & torch.ones_like(depends).triu(1)).int()
         T = len(values)
         ax.imshow(kind.numpy(), cmap=colors, vmin=0, vmax=2)
-        ax.set_xticks([i - 0.5 for i in range(1, T)], [], minor=False)
-        ax.set_yticks([i - 0.5 for i in range(1, T)], [], minor=False)
-        ax.grid(color="#CCCCCC", lw=0.5)
-        ax.tick_params(length=0)
+        bare_grid(ax, T, T)
         ax.set(title=title, xlabel="input position")
     axes[0, 0].set_ylabel("output position")
     return figure
 
 
+@styled
 def masks(matrices: Mapping[str, Tensor]) -> Figure:
     """Boolean masks side by side, queries by keys, coloured where a query sees a key."""
     figure, axes = plt.subplots(1, len(matrices), figsize=(9.6, 3.4), squeeze=False, layout="constrained")
     for ax, (title, mask) in zip(axes[0], matrices.items(), strict=True):
         ax.imshow(mask.int().numpy(), cmap=ListedColormap(["white", "#4C78A8"]), vmin=0, vmax=1)
-        ax.set_xticks([i - 0.5 for i in range(1, mask.shape[1])], [])
-        ax.set_yticks([i - 0.5 for i in range(1, mask.shape[0])], [])
-        ax.grid(color="#CCCCCC", lw=0.5)
-        ax.tick_params(length=0)
+        bare_grid(ax, mask.shape[0], mask.shape[1])
         ax.set(title=title, xlabel="key", ylabel="query")
     return figure
 
 
+@styled
 def curves(
     panels: Mapping[str, Mapping[str, tuple[Sequence[float] | Tensor, Sequence[float] | Tensor]]],
     xlabel: str,
@@ -207,11 +153,12 @@ def curves(
     return figure
 
 
+@styled
 def dots(values: Mapping[str, Sequence[Sequence[float]]], places: Sequence[str], xlabel: str, ylabel: str) -> Figure:
     """For each label and place a column of dots, one per seed, and a line through their means."""
     figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     for n, (label, columns) in enumerate(values.items()):
-        color = COLORS.get(label, f"C{n}")
+        color = COLORS.get(label, nth_color(n))
         for i, column in enumerate(columns):
             ax.plot([i] * len(column), column, "o", color=color, alpha=0.6)
         ax.plot([sum(c) / len(c) for c in columns], color=color, lw=1, label=label)
@@ -221,6 +168,7 @@ def dots(values: Mapping[str, Sequence[Sequence[float]]], places: Sequence[str],
     return figure
 
 
+@styled
 def plot_losses(
     runs: Mapping[str, Metrics], ax: Axes | None = None, against: str = "step", target: float | None = None
 ) -> Axes:
@@ -238,6 +186,7 @@ def plot_losses(
     return ax
 
 
+@styled
 def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoom: float = 2.6) -> Figure:
     """The same runs against steps and against time, below a loss of ``zoom``."""
     figure, axes = plt.subplots(1, 2, figsize=(9.6, 3.2), sharey=True, layout="constrained")
@@ -248,25 +197,7 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoo
     return figure
 
 
-def sharings(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
-    """Which kernel each channel of each head uses: places of one colour share it."""
-    n = len(convolutions)
-    figure, axes = plt.subplots(1, n, figsize=(9.6, 2.2), squeeze=False, layout="constrained")
-    for ax, (title, conv) in zip(axes[0], convolutions.items(), strict=True):
-        count = conv.weight[..., 0].numel()
-        kernel = conv.per_channel(torch.arange(count).view(*conv.weight.shape[:2], 1)).view(conv.n_heads, -1)
-        order = (kernel * 0.61803) % 1 if count > 1 else kernel + 0.5  # neighbours far apart on the colour circle
-        ax.imshow(order.numpy(), cmap="twilight_shifted", vmin=0, vmax=1)
-        ax.set_xticks([c - 0.5 for c in range(kernel.shape[1])], [])
-        ax.set_yticks([h - 0.5 for h in range(kernel.shape[0])], [])
-        ax.grid(color="white", lw=1)
-        ax.tick_params(length=0)
-        plural = "kernel" if count == 1 else "kernels"
-        ax.set(title=f"{title}: {count} {plural}", xlabel="channel of the head")
-    axes[0, 0].set_ylabel("head")
-    return figure
-
-
+@styled
 def filters(kernels: Mapping[str, Tensor]) -> Figure:
     """Kernels ``[kernel_size]`` as filters: the weights by lag, and the gain by frequency."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 2.7), layout="constrained")
@@ -274,9 +205,9 @@ def filters(kernels: Mapping[str, Tensor]) -> Figure:
     for i, (label, kernel) in enumerate(kernels.items()):
         w = kernel.detach().float().cpu()
         place = torch.arange(len(w)) + 0.16 * (i - (len(kernels) - 1) / 2)
-        left.bar(place.tolist(), w.tolist(), width=0.15, color=f"C{i}", label=label)
+        left.bar(place.tolist(), w.tolist(), width=0.15, color=nth_color(i), label=label)
         turns = torch.exp(-2j * torch.pi * frequency[:, None] * torch.arange(len(w)))  # (F, W)
-        right.plot(frequency, (turns @ w.to(turns.dtype)).abs(), color=f"C{i}")
+        right.plot(frequency, (turns @ w.to(turns.dtype)).abs(), color=nth_color(i))
     left.axhline(0, color="#777777", lw=0.8)
     left.set(xlabel="tokens back", ylabel="weight", ylim=(-1.1, 1.1))
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -285,10 +216,11 @@ def filters(kernels: Mapping[str, Tensor]) -> Figure:
     return figure
 
 
+@styled
 def kernel_map(groups: Mapping[str, Tensor], centers: Tensor) -> Figure:
     """The group of each kernel, heads by channels, and the mean kernel ``[groups, kernel_size]`` of each group."""
     n, width = centers.shape
-    colors = ListedColormap([f"C{i}" for i in range(n)])
+    colors = ListedColormap([nth_color(i) for i in range(n)])
     figure, axes = plt.subplot_mosaic(
         [[name, "means"] for name in groups], figsize=(9.6, 0.95 * len(groups) + 0.8), layout="constrained",
         width_ratios=(3, 1),
@@ -296,20 +228,18 @@ def kernel_map(groups: Mapping[str, Tensor], centers: Tensor) -> Figure:
     for name, group in groups.items():
         ax = axes[name]
         ax.imshow(group.numpy(), cmap=colors, vmin=-0.5, vmax=n - 0.5, aspect="auto", interpolation="nearest")
-        ax.set_xticks([c - 0.5 for c in range(1, group.shape[1])], [])
-        ax.set_yticks([h - 0.5 for h in range(1, group.shape[0])], [])
-        ax.grid(color="white", lw=0.7)
-        ax.tick_params(length=0)
+        bare_grid(ax, group.shape[0], group.shape[1], color="white", lw=0.7)
         ax.set_ylabel(f"{name}\nhead")
     ax.set_xlabel("channel of the head")
     for i, center in enumerate(centers):
-        axes["means"].plot(range(width), center, marker="o", color=f"C{i}")
+        axes["means"].plot(range(width), center, marker="o", color=nth_color(i))
     axes["means"].axhline(0, color="#777777", lw=0.8)
     axes["means"].set(xlabel="tokens back", title="mean kernel of each group")
     axes["means"].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
+@styled
 def differences(rows: Mapping[str, Difference], xlabel: str) -> Figure:
     """One row for each comparison: a dot per seed, the mean, and its interval; grey where the interval holds 0."""
     figure, ax = plt.subplots(figsize=(8.4, 0.28 * len(rows) + 0.9), layout="constrained")
@@ -324,6 +254,7 @@ def differences(rows: Mapping[str, Difference], xlabel: str) -> Figure:
     return figure
 
 
+@styled
 def scatter(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str) -> Figure:
     """Labelled points."""
     figure, ax = plt.subplots(figsize=(8.4, 3.6), layout="constrained")
@@ -336,102 +267,7 @@ def scatter(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str)
     return figure
 
 
-def draw_hierarchy(body: Hourglass, seq_len: int) -> Figure:
-    """The stacks of an hourglass from the input (bottom) to the output (top): a box for each vector that they compute.
-
-    A box covers the tokens of its window; white boxes are zeros before the first token.
-    """
-    rows: list[tuple[int, int]] = []  # layers and tokens per vector, from the input to the output
-
-    def visit(level: Any, factor: int) -> None:
-        if not hasattr(level, "inside"):
-            rows.append((len(level), factor))
-            return
-        rows.append((len(level.before), factor))
-        visit(level.inside, factor * level.shorten.factor)
-        rows.append((len(level.after), factor))
-
-    visit(body, 1)
-    figure, ax = plt.subplots(figsize=(9.6, 0.52 * len(rows) + 0.7), layout="constrained")
-    for y, (layers, factor) in enumerate(rows):
-        n = (seq_len - 1) // factor + 1
-        shade = (0.9 - 0.2 * len([f for f in {f for _, f in rows} if f < factor]),) * 2
-        for j in range(n):
-            end = j * factor + 0.5  # window j ends at token j * factor
-            box = (end - factor + 0.06, y - 0.36)
-            ax.add_patch(Rectangle(box, factor - 0.12, 0.72, fc=(*shade, 1.0), ec="#555555", lw=0.5))
-        count = "1 layer" if layers == 1 else f"{layers} layers"
-        ax.text(seq_len + 0.2, y, f"{count} at length {n}", va="center", fontsize=9)
-    ax.axvspan(-max(f for _, f in rows), -0.5, color="white", alpha=0.75, zorder=2)
-    ax.set(xlim=(-max(f for _, f in rows), seq_len * 1.28), ylim=(-0.6, len(rows) - 0.4), xlabel="token")
-    ax.set_xticks(range(0, seq_len, max(1, seq_len // 8)))
-    ax.set_yticks([0, len(rows) - 1], ["first stack", "last stack"])
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(left=False)
-    return figure
-
-
-def draw_block(block: GMLPBlock) -> Figure:
-    """The data flow of a gMLP block with a split gate, left to right, with the parameters of each box."""
-    figure, ax = plt.subplots(figsize=(10, 2.9 if block.attention is None else 3.6))
-    gate = block.gate
-
-    def box(x: float, y: float, label: str, count: int = 0, new: bool = False, width: float = 0.76) -> None:
-        fill = NEW if new else PLAIN
-        ax.add_patch(FancyBboxPatch((x - width / 2, y - 0.27), width, 0.54, "round,pad=0.02", fc=fill))
-        ax.text(x, y, f"{label}\n{count:,}" if count else label, ha="center", va="center", fontsize=7.5)
-
-    def line(*points: tuple[float, float], arrow: bool = True) -> None:
-        *start, last = points
-        ax.plot([x for x, _ in points], [y for _, y in points], "k-", lw=0.8, zorder=0)
-        if arrow:
-            ax.annotate("", last, start[-1], arrowprops={"arrowstyle": "->", "lw": 0.8})
-
-    def count(module: nn.Module) -> int:
-        return sum(p.numel() for p in module.parameters())
-
-    def operator(x: float, y: float, sign: str) -> None:
-        ax.text(x, y, sign, ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"}, fontsize=9)
-
-    box(0, 0, "norm", count(block.norm))
-    box(1.1, 0, "up", count(block.up))
-    box(2.2, 0, "GELU")
-    line((0.4, 0), (0.7, 0))
-    line((1.5, 0), (1.8, 0))
-    line((2.6, 0), (2.9, 0), arrow=False)
-    line((2.9, 0), (2.9, 0.7), (6.5, 0.7), (6.5, 0.22))
-    line((2.9, 0), (2.9, -0.7), (3.1, -0.7))
-    ax.text(3.0, 0.78, r"$Z_1$: half of the channels", va="bottom", fontsize=8)
-    ax.text(2.84, -0.78, r"$Z_2$", va="top", ha="right", fontsize=8)
-    box(3.5, -0.7, "norm", count(gate.norm))
-    box(4.6, -0.7, "W, along\nthe tokens", 0, new=True)
-    box(5.7, -0.7, "+ b")
-    ax.text(4.6, -1.03, f"{gate.weight.numel():,}", ha="center", va="top", fontsize=7.5)
-    ax.text(5.7, -1.03, f"{gate.bias.numel():,}", ha="center", va="top", fontsize=7.5)
-    line((3.9, -0.7), (4.2, -0.7))
-    line((5.0, -0.7), (5.3, -0.7))
-    line((6.1, -0.7), (6.5, -0.7), (6.5, -0.2))
-    operator(6.5, 0, "×")
-    line((6.65, 0), (7.05, 0))
-    box(7.45, 0, "down", count(block.down))
-    bottom = -1.6 if block.attention is None else -2.3
-    if block.attention is not None:
-        box(3.5, -1.65, "tiny attention", count(block.attention), new=True, width=1.3)
-        line((0.55, 0), (0.55, -1.65), (2.85, -1.65))
-        line((4.15, -1.65), (6.5, -1.65), (6.5, -0.86))
-        operator(6.5, -0.7, "+")
-    line((7.85, 0), (8.4, 0), (8.4, bottom + 0.17))
-    operator(8.4, bottom, "+")
-    line((-1, bottom), (8.23, bottom))
-    line((-0.75, bottom), (-0.75, 0), (-0.4, 0))
-    line((8.57, bottom), (9.1, bottom))
-    ax.text(-1.08, bottom, "x", ha="right", va="center")
-    ax.text(9.15, bottom, "y", va="center")
-    ax.set(xlim=(-1.3, 9.4), ylim=(bottom - 0.25, 1.15))
-    ax.axis("off")
-    return figure
-
-
+@styled
 def spatial_weights(weight: Tensor, limit: float, rows: Sequence[int], back: int = 16) -> Figure:
     """A causal spatial matrix as an image, and beside it some of its rows and their mean, aligned at the diagonal."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained", width_ratios=(1, 1.35))
@@ -440,7 +276,7 @@ def spatial_weights(weight: Tensor, limit: float, rows: Sequence[int], back: int
     left.set(xlabel="position that is read, s", ylabel="position of the gate, t")
     figure.colorbar(image, ax=left, shrink=0.8)
     for i, t in enumerate(rows):
-        right.plot(range(back), w[t].flip(0)[-1 - t :][:back], color=f"C{i}", lw=1, label=f"row {t}")
+        right.plot(range(back), w[t].flip(0)[-1 - t :][:back], color=nth_color(i), lw=1, label=f"row {t}")
     mean = [w.diagonal(-j).mean() for j in range(back)]
     right.plot(range(back), mean, "k.-", label="mean of all rows")
     right.axhline(0, color="#777777", lw=0.8)
@@ -450,6 +286,7 @@ def spatial_weights(weight: Tensor, limit: float, rows: Sequence[int], back: int
     return figure
 
 
+@styled
 def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, ylabel: str, name: str) -> Figure:
     """A line for each block of a model, from the first (dark) to the last (light), with its number at its end."""
     figure, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
@@ -463,6 +300,7 @@ def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, 
     return figure
 
 
+@styled
 def pixel_filters(weight: Tensor, side: int) -> Figure:
     """Rows of a two-sided spatial matrix over an image, each as an image, placed where its own pixel is."""
     w = weight.detach().float().cpu().view(side, side, side, side)
@@ -479,6 +317,7 @@ def pixel_filters(weight: Tensor, side: int) -> Figure:
     return figure
 
 
+@styled
 def plot_corpus(corpus: Corpus) -> Figure:
     """What a corpus holds: how often each character comes, and how much of the text is held out."""
     parts = {"training": corpus.train, "validation": corpus.validation}

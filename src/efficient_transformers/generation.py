@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .cache import Cache
-from .checks import check_tokens, require, require_int
+from .checks import require, require_bool, require_int
 
-if TYPE_CHECKING:
-    from .transformer import LanguageModel
+
+class Decoder(Protocol):
+    """What :func:`generate` asks of a model; :class:`LanguageModel` is one."""
+
+    vocab_size: int
+    max_seq_len: int
+    training: bool
+    embedding: nn.Embedding
+
+    def __call__(self, tokens: Tensor, cache: Cache | None = None) -> Tensor: ...
+
+    def check_tokens(self, tokens: Tensor, cache: Cache | None = None) -> None: ...
+
+    def train(self, mode: bool = True) -> Any: ...
 
 
 @torch.no_grad()
 def generate(
-    model: LanguageModel,
+    model: Decoder,
     prompt: Tensor,
     max_new_tokens: int,
+    *,
     temperature: float = 1.0,
     top_k: int | None = None,
     seed: int | None = None,
@@ -39,19 +52,22 @@ def generate(
         int64 ``[batch, seq + max_new_tokens]``, the prompt included.
 
     Raises:
-        TypeError: if the prompt is not int64, or a count is not an int.
+        TypeError: if the prompt is not int64, or a count or the seed is not an int.
         ValueError: if ``temperature < 0``, ``top_k < 1``, or the prompt is empty, outside the vocabulary or too long.
     """
-    check_tokens(prompt, model.vocab_size, model.max_seq_len)
+    model.check_tokens(prompt)
     require_int("max_new_tokens", max_new_tokens, at_least=0)
     require(temperature >= 0, "temperature", temperature, "0 or more")
     if top_k is not None:
         require_int("top_k", top_k, at_least=1)
+    if seed is not None:
+        require_int("seed", seed)
+    require_bool("use_cache", use_cache)
     total = prompt.shape[1] + max_new_tokens
     require(total <= model.max_seq_len, "prompt and new tokens", total, f"at most max_seq_len={model.max_seq_len}")
 
     was_training = model.training
-    model.eval()
+    model.train(False)
     try:
         generator = torch.Generator(model.embedding.weight.device)
         generator.manual_seed(seed) if seed is not None else generator.seed()
@@ -69,7 +85,7 @@ def generate(
 
 def draw(logits: Tensor, temperature: float, top_k: int | None, generator: torch.Generator) -> Tensor:
     """One token per row of ``logits`` ``[batch, vocab]``, as ``[batch, 1]``."""
-    if temperature == 0:
+    if temperature < torch.finfo(logits.dtype).tiny:  # 0, or what a division would take for 0
         return logits.argmax(dim=-1, keepdim=True)
     if top_k is not None:
         best, index = logits.topk(min(top_k, logits.shape[-1]))  # exactly top_k, also where several are equal

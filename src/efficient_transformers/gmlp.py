@@ -3,105 +3,29 @@
 What is notable:
 - the gate starts as the identity, up to a spread of 0.001, for sequences of any length;
 - causal or two-sided is always asked for, never assumed;
-- a causal matrix is half zeros, which the product skips: squares below the diagonal, then ever smaller triangles;
-- a Toeplitz matrix is a convolution, which the fast Fourier transform applies without making the matrix;
 - with a cache, a token costs one row of the matrix.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
 
+from .attention import Attention
 from .cache import Cache
-from .checks import require, require_int, require_known
-from .transformer import causal_mask
+from .checks import require, require_bool, require_int, require_known, require_probability
+from .family import Family, Sizes, Stack
+from .products import fft_product, toeplitz, triangular_product
+from .transformer import LearnedPositions, check_room
 
-TILE = 64  # tokens; smaller ones waste less of the matrix and more calls
-
-
-def tiles(start: int, end: int) -> list[tuple[slice, slice]]:
-    """Rows and columns of the tiles that cover a lower triangle: squares, and triangles on the diagonal."""
-    if end - start <= TILE:
-        return [(slice(start, end), slice(start, end))]
-    middle = (start + end) // 2
-    square = (slice(middle, end), slice(start, middle))
-    return [*tiles(start, middle), square, *tiles(middle, end)]
-
-
-class TriangularProduct(torch.autograd.Function):
-    """The product with a matrix's lower triangle, tile by tile; ``beta=0`` where a tile is the first to write."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, weight: Tensor, x: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, x)
-        B, T = x.shape[:2]
-        y = torch.empty_like(x)
-        for rows, columns in tiles(0, T):
-            tile = weight[rows, columns].tril() if rows == columns else weight[rows, columns]
-            y[:, rows].baddbmm_(tile.expand(B, -1, -1), x[:, columns], beta=min(columns.start, 1))
-        return y
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        weight, x = ctx.saved_tensors
-        B, T = x.shape[:2]
-        to_weight, to_x = torch.empty_like(weight), torch.empty_like(x)
-        for rows, columns in tiles(0, T):
-            tile = weight[rows, columns].tril() if rows == columns else weight[rows, columns]
-            to_x[:, columns].baddbmm_(tile.mT.expand(B, -1, -1), gradient[:, rows], beta=int(rows != columns))
-            to_weight[columns, rows] = 0
-            to_weight[rows, columns].addbmm_(gradient[:, rows], x[:, columns].mT, beta=0)
-            if rows == columns:
-                to_weight[rows, columns].tril_()
-        return to_weight, to_x
-
-
-def triangular_product(weight: Tensor, x: Tensor) -> Tensor:
-    r"""The causal product :math:`y_t = \sum_{s \le t} W_{ts} x_s`, in half the multiply-adds of the whole matrix.
-
-    Args:
-        weight: ``[seq, seq]``; what is above the diagonal is neither read nor given a gradient.
-        x: ``[batch, seq, channels]``.
-
-    Returns:
-        ``[batch, seq, channels]``; it can be differentiated once.
-    """
-    return TriangularProduct.apply(weight, x)  # type: ignore[no-untyped-call]
-
-
-def toeplitz(kernel: Tensor, start: int = 0) -> Tensor:
-    r"""The matrix :math:`W_{ts} = k_{t-s}`, ``[seq, seq]``, or its rows from ``start`` on.
-
-    Args:
-        kernel: ``[2 * seq - 1]``; the weights of the offsets :math:`t - s` from ``1 - seq`` to ``seq - 1``.
-        start: the first row.
-    """
-    T = (len(kernel) + 1) // 2
-    return kernel.flip(0).unfold(0, T, 1)[: T - start].flip(0)  # (T - start, T)
-
-
-def fft_product(kernel: Tensor, x: Tensor) -> Tensor:
-    """The product with ``toeplitz(kernel)`` in O(seq log seq), by the fast Fourier transform.
-
-    Args:
-        kernel: ``[2 * seq - 1]``, as for :func:`toeplitz`.
-        x: ``[batch, seq, channels]``.
-    """
-    T = x.shape[1]
-    wide = torch.promote_types(x.dtype, torch.float32)  # the transform knows no half precision
-    spectrum = torch.fft.rfft(kernel.to(wide), 2 * T)[:, None] * torch.fft.rfft(x.to(wide), 2 * T, dim=1)
-    y = torch.fft.irfft(spectrum, 2 * T, dim=1)  # (B, 2T, C); what wraps around falls before T - 1
-    return y[:, T - 1 : 2 * T - 1].to(x.dtype)
-
-
-GATES = ("split", "whole", "additive", "linear")
-WEIGHTS = ("dense", "toeplitz")
+Gate = Literal["split", "whole", "additive", "linear"]
+Weight = Literal["dense", "toeplitz"]
+GATES: tuple[str, ...] = get_args(Gate)
+WEIGHTS: tuple[str, ...] = get_args(Weight)
 
 
 class SpatialGatingUnit(nn.Module):
@@ -140,18 +64,16 @@ class SpatialGatingUnit(nn.Module):
         max_seq_len: int,
         *,
         causal: bool,
-        gate: str = "split",
-        weight: str = "dense",
+        gate: Gate = "split",
+        weight: Weight = "dense",
         fft: bool = False,
     ) -> None:
         super().__init__()
         require_int("d_ffn", d_ffn, at_least=1)
         require_int("max_seq_len", max_seq_len, at_least=1)
-        require(isinstance(causal, bool), "causal", causal, "True or False", TypeError)
-        require_known("gate", gate, GATES)
-        require_known("weight", weight, WEIGHTS)
+        require_bool("causal", causal)
+        check_gate(gate, weight, fft)
         require(gate != "split" or d_ffn % 2 == 0, "d_ffn", d_ffn, "an even number, for a split gate")
-        require(not fft or weight == "toeplitz", "fft", fft, "False, for a matrix that is not Toeplitz")
         self.max_seq_len, self.causal, self.gate, self.fft = max_seq_len, causal, gate, fft
         self.d_out = d_ffn // 2 if gate == "split" else d_ffn
         self.norm = nn.LayerNorm(self.d_out)
@@ -168,43 +90,57 @@ class SpatialGatingUnit(nn.Module):
         n = self.max_seq_len
         return F.pad(self.weight[:T], (T - 1, 0)) if self.causal else self.weight[n - T : n + T - 1]
 
-    def matrix(self, T: int, start: int = 0) -> Tensor:
-        """The matrix for ``T`` tokens, rows from ``start`` on; of a causal one, only the lower triangle is used."""
-        return self.weight[start:T, :T] if self.weight.dim() == 2 else toeplitz(self.kernel(T), start)
+    def matrix(self, T: int) -> Tensor:
+        """The matrix for ``T`` tokens, ``[T, T]``; of a causal one, only the lower triangle is used."""
+        return self.weight[:T, :T] if self.weight.dim() == 2 else toeplitz(self.kernel(T))
 
-    def check(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> slice:
-        """The positions of these tokens; raises unless there is room for them, and cache and mask fit."""
-        check_mixing(self.causal, x, cache, mask)
-        start = 0 if cache is None else cache.length(self)
-        end, n = start + x.shape[1], self.max_seq_len
-        require(end <= n, "the sequence length", end, f"at most max_seq_len={n} tokens, those in the cache included")
-        return slice(start, end)
+    def rows(self, positions: Tensor, S: int) -> Tensor:
+        """Rows of a causal matrix, ``[len(positions), S]``, zeros after the diagonal."""
+        back = positions[:, None] - torch.arange(S, device=positions.device)  # (T, S), from a row to what it reads
+        rows = self.weight[positions, :S] if self.weight.dim() == 2 else self.weight[back.clamp(min=0)]
+        return rows.masked_fill(back < 0, 0)
 
     def mix(self, z: Tensor, cache: Cache | None = None) -> Tensor:
         """:math:`W z`, or with a cache its rows for the new tokens: ``[batch, seq, channels]`` to the same."""
         T = z.shape[1]
         if cache is not None:
-            z = cache.append(self, z.unsqueeze(1))[0].squeeze(1)  # (B, S, C), T of them new
-        start = z.shape[1] - T
-        if self.fft and start == 0:
+            positions = cache.length(self) + torch.arange(T, device=z.device)
+            (past,) = cache.append(self, z.unsqueeze(1))  # (B, 1, S, C)
+            past = past[:, 0, : self.max_seq_len]
+            rows = self.rows(positions, past.shape[1]).to(z.dtype)  # (T, S)
+            return torch.bmm(rows.expand(z.shape[0], -1, -1), past)  # matmul would copy what the cache holds
+        if self.fft:
             return fft_product(self.kernel(T), z)
-        matrix = self.matrix(z.shape[1], start).to(z.dtype)  # (T, S)
-        if self.causal and start == 0:
-            return triangular_product(matrix, z)
-        matrix = matrix.tril(start) if self.causal else matrix
-        return torch.bmm(matrix.expand(len(z), -1, -1), z)  # matmul would copy what the cache holds
+        matrix = self.matrix(T).to(z.dtype)  # (T, T)
+        return triangular_product(matrix, z) if self.causal else torch.bmm(matrix.expand(z.shape[0], -1, -1), z)
 
     def forward(
         self, z: Tensor, cache: Cache | None = None, mask: Tensor | None = None, attended: Tensor | None = None
     ) -> Tensor:
-        positions = self.check(z, cache, mask)
+        T = z.shape[1]
+        check_mixing(self.causal, z, cache, mask)
+        start = 0 if cache is None else cache.length(self)
+        check_room(start, T, self.max_seq_len)
         passed, mixed = z.chunk(2, dim=-1) if self.gate == "split" else (z, z)  # (B, T, d_out) each
         mixed = self.norm(mixed)
         if mask is not None:
             mixed = mixed.masked_fill(~mask.unsqueeze(2), 0)  # a hidden token adds nothing, whatever it holds
-        f = self.mix(mixed, cache).add_(self.bias[positions, None])  # (B, T, d_out)
+        bias = self.bias[:T] if cache is None else self.bias[start + torch.arange(T, device=z.device)]
+        f = self.mix(mixed, cache) + bias[:, None]  # (B, T, d_out)
         f = f if attended is None else f + attended
         return f if self.gate == "linear" else passed + f if self.gate == "additive" else passed * f
+
+    def extra_repr(self) -> str:
+        kind = "dense" if self.weight.dim() == 2 else "toeplitz"
+        return f"gate={self.gate!r}, weight={kind!r}, max_seq_len={self.max_seq_len}, causal={self.causal}"
+
+
+def check_gate(gate: str, weight: str, fft: bool) -> None:
+    """Raise unless there is such a gate."""
+    require_known("gate", gate, GATES)
+    require_known("weight", weight, WEIGHTS)
+    require_bool("fft", fft)
+    require(not fft or weight == "toeplitz", "fft", fft, "False, for a matrix that is not Toeplitz")
 
 
 def check_mixing(causal: bool, x: Tensor, cache: Cache | None, mask: Tensor | None) -> None:
@@ -219,7 +155,7 @@ def check_mixing(causal: bool, x: Tensor, cache: Cache | None, mask: Tensor | No
         require(mask.shape == x.shape[:2], "mask.shape", tuple(mask.shape), f"{tuple(x.shape[:2])}, [batch, seq]")
 
 
-class TinyAttention(nn.Module):
+class TinyAttention(Attention):
     r"""Attention with a single small head, without positions: :math:`\mathrm{softmax}(Q K^\top / \sqrt{A})\, V W_o`.
 
     :math:`W_o` starts at zero, so that the gate it is added to starts as it would without.
@@ -241,24 +177,18 @@ class TinyAttention(nn.Module):
     """
 
     def __init__(self, d_model: int, d_out: int, d_attention: int = 64, *, causal: bool) -> None:
-        super().__init__()
         require_int("d_attention", d_attention, at_least=1)
-        self.causal = causal
-        self.project = nn.Linear(d_model, 3 * d_attention, bias=False)
-        self.output = nn.Linear(d_attention, d_out, bias=False)
+        super().__init__(d_model, 1, rotary=False, causal=causal, d_attention=d_attention, d_out=d_out)
         nn.init.zeros_(self.output.weight)
 
     def forward(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> Tensor:
         check_mixing(self.causal, x, cache, mask)
-        q, k, v = self.project(x).unsqueeze(1).chunk(3, dim=-1)  # (B, 1, T, A) each
-        if cache is not None:
-            k, v = cache.append(self, k, v)  # (B, 1, S, A)
-        T, S = q.shape[2], k.shape[2]
-        visible = None if mask is None else mask[:, None, None, :]  # (B, 1, 1, T)
-        if 1 < T < S:
-            visible = causal_mask(T, S, x.device)
-        y = F.scaled_dot_product_attention(q, k, v, visible, is_causal=self.causal and T == S)  # (B, 1, T, A)
-        return self.output(y.squeeze(1))
+        start = 0 if cache is None else cache.length(self)
+        if mask is not None:
+            x = x.masked_fill(~mask.unsqueeze(2), 0)  # a weight of 0 would not stop what is not a number
+            mask = mask[:, None, None, :]  # (B, 1, 1, T)
+        q, k, v = (self.split(f(x)) for f in (self.query, self.key, self.value))  # (B, 1, T, A) each
+        return self.attend(q, k, v, start=start, cache=cache, mask=mask)  # (B, T, d_out)
 
 
 class GMLPBlock(nn.Module):
@@ -297,6 +227,7 @@ class GMLPBlock(nn.Module):
     ) -> None:
         super().__init__()
         require_int("d_model", d_model, at_least=1)
+        require_probability("dropout", dropout)
         self.d_model = d_model
         self.gate = SpatialGatingUnit(d_ffn, max_seq_len, causal=causal, **options)
         self.norm = nn.LayerNorm(d_model)
@@ -306,9 +237,58 @@ class GMLPBlock(nn.Module):
         self.attention, self.dropout = tiny, nn.Dropout(dropout)
 
     def forward(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> Tensor:
-        self.gate.check(x, cache, mask)  # before the attention writes into the cache
         z = self.norm(x)  # (B, T, D)
         attended = None if self.attention is None else self.attention(z, cache, mask)
         z = F.gelu(self.up(z))  # (B, T, F)
         z = self.gate(z, cache, mask, attended)  # (B, T, F/2)
         return x + self.dropout(self.down(z))
+
+    def branch_ends(self) -> list[nn.Linear]:
+        """The last projections of block and attention, which :func:`initialize` starts at zero."""
+        ends = [self.down]
+        if self.attention is not None:
+            ends.append(self.attention.output)
+        return ends
+
+
+@dataclass(frozen=True, kw_only=True)
+class GMLPFamily(Family):
+    """gMLP: blocks of two projections with a spatial gate between them.
+
+    Args:
+        gate, weight, fft: as for :class:`SpatialGatingUnit`.
+        d_attention: as for :class:`GMLPBlock`.
+        positions: whether :class:`LearnedPositions` come before the blocks.
+    """
+
+    default_layers: ClassVar[int] = 8  # a block is half a layer
+    reads_beyond_training: ClassVar[bool] = False
+
+    gate: Gate = "split"
+    weight: Weight = "dense"
+    fft: bool = False
+    d_attention: int | None = None
+    positions: bool = False
+
+    def __post_init__(self) -> None:
+        check_gate(self.gate, self.weight, self.fft)
+        require_bool("positions", self.positions)
+        if self.d_attention is not None:
+            require_int("d_attention", self.d_attention, at_least=1)
+
+    def make_layer(self, sizes: Sizes) -> nn.Module:
+        return GMLPBlock(
+            sizes.d_model,
+            sizes.d_ff,
+            sizes.max_seq_len,
+            causal=True,
+            d_attention=self.d_attention,
+            dropout=sizes.dropout,
+            gate=self.gate,
+            weight=self.weight,
+            fft=self.fft,
+        )
+
+    def make_body(self, sizes: Sizes) -> nn.Module:
+        blocks = [self.make_layer(sizes) for _ in range(sizes.n_layers)]
+        return Stack([LearnedPositions(sizes.d_model, sizes.max_seq_len), *blocks] if self.positions else blocks)

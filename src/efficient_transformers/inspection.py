@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 from weakref import finalize
 
@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .checks import require, require_int
-from .hourglass import AttentionBasedShortening, AttentionBasedUpSampling, Hourglass
-from .transformer import MultiHeadAttention, Stack, TransformerLayer
+from .checks import require_int
 
 
 @torch.enable_grad()
@@ -29,7 +27,7 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
 
     Args:
         module: ``[batch, seq, d_model]`` to ``[batch, seq, ...]``, with an attribute ``d_model``; a language model,
-            which is a module with an ``embedding``, is entered behind it.
+            which is a module with an ``embedding``, is entered after its embedding.
         seq_len: length of the random inputs.
         seed: of the inputs and the projection.
 
@@ -149,96 +147,3 @@ def peak_memory(function: Callable[[], object]) -> int:
     with LiveMemory() as memory:
         function()
     return memory.peak
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a model costs per token: see :func:`cost_model`."""
-
-    multiply_adds: float
-    activation_bytes: float
-    parameters: float
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    def __mul__(self, share: float) -> Cost:
-        return Cost(*(share * a for a in astuple(self)))
-
-
-def cost_model(body: Any, seq_len: int) -> Cost:
-    r"""What a body costs per token of a sequence, in closed form: nothing is run.
-
-    A layer at length :math:`T`, with matrices of :math:`M` numbers in all, takes :math:`M + 2TD` multiply-adds per
-    token: each weight once, and scores and mixture against :math:`T` keys, which a kernel computes whole, masked
-    or not. Autograd keeps :math:`9D + D_\mathrm{ff}` numbers of it per token: input and output of both norms, query,
-    key and value, the heads' result and its copy, the hidden channels. A level that is shortened by :math:`k` costs
-    :math:`1/k` of that per token, at length :math:`T/k`; resampling adds its own.
-
-    Args:
-        body: a :class:`Stack` of baseline layers or an :class:`Hourglass` of them.
-        seq_len: length of the sequence, :math:`T`.
-
-    Returns:
-        Multiply-adds of a forward pass, bytes of float32 kept for the backward pass, and parameters used, all per
-        token; a parameter that is used once for :math:`k` tokens counts :math:`1/k`.
-
-    Raises:
-        TypeError: for another kind of body.
-    """
-    require_int("seq_len", seq_len, at_least=1)
-    if isinstance(body, Stack):
-        return sum((layer_cost(layer, seq_len) for layer in body), Cost(0, 0, 0))
-    require(isinstance(body, Hourglass), "body", type(body).__name__, "a Stack or an Hourglass", TypeError)
-    windows = (seq_len - 1) // body.shorten.factor + 1
-    share = windows / seq_len
-    outside = cost_model(body.before, seq_len) + cost_model(body.after, seq_len)
-    inside = cost_model(body.inside, windows) * share
-    norms = Cost(0, 4 * body.d_model, 2 * body.d_model) * (1 + share)
-    return (
-        outside
-        + inside
-        + norms
-        + shortening_cost(body.shorten, windows, share)
-        + up_sampling_cost(body.up_sample, windows, share)
-    )
-
-
-def numbers(*modules: nn.Module) -> int:
-    """The parameters of some modules."""
-    return sum(p.numel() for module in modules for p in module.parameters())
-
-
-def layer_cost(layer: Any, seq_len: int) -> Cost:
-    """Per token, for one layer of the baseline."""
-    baseline = isinstance(layer, TransformerLayer) and type(layer.attention) is MultiHeadAttention
-    require(baseline, "a layer", type(layer).__name__, "a TransformerLayer with MultiHeadAttention", TypeError)
-    D, matrices = layer.d_model, numbers(layer) - numbers(layer.norm1, layer.norm2)
-    kept = 9 * D + layer.feed_forward.up.out_features
-    return Cost(matrices + 2 * seq_len * D, 4 * kept, numbers(layer))
-
-
-def shortening_cost(shorten: Any, windows: int, share: float) -> Cost:
-    """Per token of the longer sequence; linear pooling keeps the windows, attention what a layer's blocks keep."""
-    if isinstance(shorten, AttentionBasedShortening):
-        D, F = shorten.pool.d_model, shorten.feed_forward.up.out_features
-        once, per_window = numbers(shorten.attention.key, shorten.attention.value), numbers(shorten)
-        per_window -= once + numbers(shorten.pool, shorten.norm1, shorten.norm2)
-        kept = 3 * D + share * (7 * D + F)
-        block = Cost(once + share * per_window + 2 * windows * D, 4 * kept, once + share * per_window + share * 4 * D)
-        return block + shortening_cost(shorten.pool, windows, share)
-    matrix = numbers(shorten)
-    return Cost(share * matrix, 4 * shorten.d_model if matrix else 0, share * matrix)
-
-
-def up_sampling_cost(up_sample: Any, windows: int, share: float) -> Cost:
-    """Per token of the longer sequence; linear up-sampling keeps the windows, attention what a layer's blocks keep."""
-    if isinstance(up_sample, AttentionBasedUpSampling):
-        D, F = up_sample.up_sample.d_model, up_sample.feed_forward.up.out_features
-        per_window, once = numbers(up_sample.attention.key, up_sample.attention.value), numbers(up_sample)
-        once -= per_window + numbers(up_sample.up_sample, up_sample.norm1, up_sample.norm2)
-        kept = 7 * D + F + share * 3 * D
-        block = Cost(once + share * per_window + 2 * windows * D, 4 * kept, once + share * per_window + 4 * D)
-        return block + up_sampling_cost(up_sample.up_sample, windows, share)
-    matrix = numbers(up_sample)
-    return Cost(share * matrix, share * 4 * up_sample.d_model if matrix else 0, share * matrix)

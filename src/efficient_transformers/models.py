@@ -1,202 +1,40 @@
-"""Every model of the book by its name."""
+"""The language model, every family of the book by its name, saving and loading.
+
+What is notable:
+- the embedding matrix is also the output matrix;
+- a model that :func:`build_model` made knows its arguments, so that a folder of weights and arguments restores it;
+- branches end in zeros at the start: each layer begins as the identity.
+"""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from .checks import require, require_int, require_known
-from .gmlp import GMLPBlock, TinyAttention
-from .hourglass import build_hourglass, parse_hierarchy
-from .primer import (
-    GatedFeedForward,
-    MultiDConvHeadAttention,
-    PrimerLayer,
-    SharedQueryKeyAttention,
-    SquaredReLU,
-)
-from .transformer import FeedForward, LanguageModel, LearnedPositions, MultiHeadAttention, Stack, TransformerLayer
+from . import saving
+from .cache import Cache
+from .checks import is_plain, require, require_int, require_known, require_module, require_probability
+from .family import Family, Sizes
+from .generation import generate
+from .gmlp import GMLPFamily
+from .hourglass import HourglassFamily
+from .primer import PrimerEZFamily, PrimerFamily
+from .transformer import TransformerFamily
 
-
-def transformer(
-    *, d_model: int, n_layers: int, n_heads: int, d_ff: int, dropout: float, rotary: bool = True
-) -> nn.Module:
-    """The baseline: rotary attention, ReLU."""
-
-    def layer() -> nn.Module:
-        attention = MultiHeadAttention(d_model, n_heads, rotary)
-        return TransformerLayer(attention, FeedForward(d_model, d_ff, nn.ReLU()), d_model, dropout)
-
-    return Stack([layer() for _ in range(n_layers)])
-
-
-def primer_ez(
-    *,
-    d_model: int,
-    n_layers: int,
-    n_heads: int,
-    d_ff: int,
-    dropout: float,
-    activation: str = "squared-relu",
-    convolve: str = "qkv",
-    kernel_size: int = 3,
-    sharing: str = "heads",
-    dilation: int = 1,
-    bias: bool = False,
-    start: str = "official",
-) -> nn.Module:
-    """Primer EZ: squared ReLU, and convolutions after the attention's projections."""
-    require_known("activation", activation, ACTIVATIONS)
-
-    def layer() -> nn.Module:
-        attention = MultiDConvHeadAttention(
-            d_model,
-            n_heads,
-            convolve,
-            kernel_size=kernel_size,
-            sharing=sharing,
-            dilation=dilation,
-            bias=bias,
-            start=start,
-        )
-        return TransformerLayer(attention, ACTIVATIONS[activation](d_model, d_ff), d_model, dropout)
-
-    return Stack([layer() for _ in range(n_layers)])
-
-
-def primer(
-    *,
-    d_model: int,
-    n_layers: int,
-    n_heads: int,
-    d_ff: int,
-    dropout: float,
-    kernel_size: int = 3,
-    sharing: str = "none",
-) -> nn.Module:
-    """The full Primer: Primer EZ, queries made from keys, Primer's norm and its placement."""
-
-    def layer() -> nn.Module:
-        attention = SharedQueryKeyAttention(d_model, n_heads, kernel_size=kernel_size, sharing=sharing)
-        return PrimerLayer(attention, FeedForward(d_model, d_ff, SquaredReLU()), d_model, dropout)
-
-    return Stack([layer() for _ in range(n_layers)])
-
-
-def hourglass(
-    *,
-    d_model: int,
-    n_layers: int,
-    n_heads: int,
-    d_ff: int,
-    dropout: float,
-    hierarchy: str | None = None,
-    shortening: str = "average",
-    up_sampling: str = "naive",
-    pooling: str = "average",
-    expansion: str = "naive",
-    layer: str = "transformer",
-) -> nn.Module:
-    """Hourglass: layers on all tokens around layers on a shortened sequence."""
-    require_known("layer", layer, ("transformer", "primer-ez"))
-    n, factors = parse_hierarchy(hierarchy or default_hierarchy(n_layers))
-    sizes = {"d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "dropout": dropout}
-    make = BODIES[layer]
-    return build_hourglass(
-        d_model, n_heads, d_ff, n, factors, lambda: next(make(n_layers=1, **sizes).children()),
-        shortening, up_sampling, pooling, expansion,
-    )  # fmt: skip
-
-
-def gmlp(
-    *,
-    d_model: int,
-    n_layers: int,
-    d_ff: int,
-    max_seq_len: int,
-    dropout: float,
-    gate: str = "split",
-    weight: str = "dense",
-    fft: bool = False,
-    d_attention: int | None = None,
-    positions: bool = False,
-) -> nn.Module:
-    """gMLP: blocks of two projections with a spatial gate between them."""
-
-    def block() -> nn.Module:
-        return GMLPBlock(
-            d_model,
-            d_ff,
-            max_seq_len,
-            causal=True,
-            d_attention=d_attention,
-            dropout=dropout,
-            gate=gate,
-            weight=weight,
-            fft=fft,
-        )
-
-    blocks = [block() for _ in range(n_layers)]
-    return Stack([LearnedPositions(d_model, max_seq_len), *blocks] if positions else blocks)
-
-
-def default_hierarchy(n_layers: int) -> str:
-    """One layer before and one after, where there are that many, and the rest on every fourth token."""
-    outside = min(1, n_layers // 2)
-    return f"{outside}@1 {n_layers - 2 * outside}@4 {outside}@1"
-
-
-ACTIVATIONS: dict[str, Callable[[int, int], nn.Module]] = {
-    "squared-relu": lambda d_model, d_ff: FeedForward(d_model, d_ff, SquaredReLU()),
-    "relu": lambda d_model, d_ff: FeedForward(d_model, d_ff, nn.ReLU()),
-    "gelu": lambda d_model, d_ff: FeedForward(d_model, d_ff, nn.GELU()),
-    "swiglu": lambda d_model, d_ff: GatedFeedForward(d_model, round(2 * d_ff / 3), nn.SiLU()),  # equal parameters
+FAMILIES: dict[str, type[Family]] = {
+    "transformer": TransformerFamily,
+    "primer-ez": PrimerEZFamily,
+    "primer": PrimerFamily,
+    "hourglass": HourglassFamily,
+    "gmlp": GMLPFamily,
 }
 
-
-def initialize(body: nn.Module) -> None:
-    """Give projections a spread of 1 / sqrt(inputs), and the last one of a branch zeros: layers start as identity.
-
-    A branch that ends with a norm, as Primer's does, keeps its start: the norm would divide zeros by almost zero.
-    """
-    normed = [module.feed_forward for module in body.modules() if isinstance(module, PrimerLayer)]
-    for module in body.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=module.in_features**-0.5)
-    for module in body.modules():
-        if isinstance(module, (MultiHeadAttention, TinyAttention)):
-            nn.init.zeros_(module.output.weight)
-        elif isinstance(module, (FeedForward, GMLPBlock)) and module not in normed:
-            nn.init.zeros_(module.down.weight)
-
-
-def count_layers(name: str, n_layers: int | None, options: dict[str, Any]) -> int:
-    """The number of layers, as given or as the hierarchy has them; sets the option ``hierarchy`` if that is open."""
-    if name != "hourglass":
-        default = 8 if name == "gmlp" else 4  # a block of gMLP is half a layer
-        return default if n_layers is None else n_layers
-    if options.get("hierarchy") is None:
-        n_layers = 4 if n_layers is None else n_layers
-        require_int("n_layers", n_layers, at_least=1)
-        options["hierarchy"] = default_hierarchy(n_layers)
-    n, _ = parse_hierarchy(options["hierarchy"])
-    total = 2 * sum(n) - n[-1]
-    require(n_layers in (None, total), "n_layers", n_layers, f"None or {total}, the layers of {options['hierarchy']!r}")
-    return total
-
-
-BODIES: dict[str, Callable[..., nn.Module]] = {
-    "transformer": transformer,
-    "primer-ez": primer_ez,
-    "primer": primer,
-    "hourglass": hourglass,
-    "gmlp": gmlp,
-}
-
-# Further names, for a model with some options set; the model's config has its plain name and all options.
+# Further names, for a family with some options set; a model's config has the family's name and all options.
 VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "primer-ez-shared": ("primer-ez", {"sharing": "all"}),
     "primer-ez-per-head": ("primer-ez", {"sharing": "none"}),
@@ -204,9 +42,144 @@ VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+class LanguageModel(nn.Module):
+    r"""Tokens to logits: embedding, body, LayerNorm, and the embedding matrix once more.
+
+    Args:
+        body: the layers, ``[batch, seq, d_model]`` to the same shape; called with ``(x, cache)``.
+        vocab_size: number of tokens.
+        d_model: channels of the body.
+        max_seq_len: the longest sequence that the model accepts.
+        dropout: probability of dropping each channel of the embeddings.
+        config: the arguments of :func:`build_model` that make this model, without which it cannot be saved.
+
+    Shapes:
+        int64 ``[batch, seq]`` to logits ``[batch, seq, vocab_size]``.
+
+    Raises:
+        TypeError: if the tokens are not int64, a size is not an int, or the body is not a module.
+        ValueError: if the tokens are empty, too long, outside the vocabulary, or of another batch size than the
+            cache; if another model has used the cache, or its last step was interrupted. Whether tokens are in the
+            vocabulary is checked on the CPU alone: elsewhere, looking would wait for the device.
+    """
+
+    def __init__(
+        self,
+        body: nn.Module,
+        *,
+        vocab_size: int,
+        d_model: int,
+        max_seq_len: int,
+        dropout: float = 0.0,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        require_module("body", body)
+        for name, size in (("vocab_size", vocab_size), ("d_model", d_model), ("max_seq_len", max_seq_len)):
+            require_int(name, size, at_least=1)
+        require_probability("dropout", dropout)
+        self.vocab_size, self.d_model, self.max_seq_len, self.config = vocab_size, d_model, max_seq_len, config
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=0.02)  # small, since it is the output matrix too
+        self.dropout, self.body, self.norm = nn.Dropout(dropout), body, nn.LayerNorm(d_model)
+
+    def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
+        self.check_tokens(tokens, cache)
+        if cache is not None:
+            cache.begin(self)
+        x = self.dropout(self.embedding(tokens))  # (B, T, D)
+        x = self.norm(self.body(x, cache))
+        if cache is not None:
+            cache.end(self, tokens)
+        return x @ self.embedding.weight.T  # (B, T, V)
+
+    generate = generate
+
+    def check_tokens(self, tokens: Tensor, cache: Cache | None = None) -> None:
+        """Raise unless ``tokens`` is int64 ``[batch, seq]``, in the vocabulary, not empty and not too long."""
+        require(isinstance(tokens, Tensor), "tokens", tokens, "a tensor", TypeError)
+        require(tokens.dtype == torch.int64, "tokens.dtype", tokens.dtype, "torch.int64 token ids", TypeError)
+        shape = tokens.shape
+        require(len(shape) == 2 and min(shape) > 0, "tokens.shape", tuple(shape), "[batch, seq], neither of them 0")
+        T, room, plain = shape[1], self.max_seq_len, is_plain(tokens)
+        if cache is not None:
+            cache.check_batch(shape[0])
+            room = min(room, cache.max_seq_len or room)
+            T += cache.tokens_read if plain or cache.max_seq_len is None else 0
+        require(room >= T, "the sequence length", T, f"at most max_seq_len={room} tokens, those in the cache included")
+        if plain:
+            low, high = int(tokens.min()), int(tokens.max())
+            worst = low if low < 0 else high
+            require(0 <= worst < self.vocab_size, "a token", worst, f"0 to {self.vocab_size - 1}, the vocabulary")
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``model.safetensors``, the weights, and ``config.json``, the arguments of :func:`build_model`.
+
+        Raises:
+            ValueError: if :func:`build_model` did not make the model.
+        """
+        require(self.config is not None, "model", type(self).__name__, "a model made by build_model")
+        saving.write(Path(folder), self.config or {}, self.state_dict())
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, *, map_location: str | torch.device = "cpu") -> LanguageModel:
+        """The exact model that :meth:`save_pretrained` wrote, in eval mode.
+
+        Args:
+            folder: the folder, or ``owner/name`` on the Hugging Face Hub.
+            map_location: the device to load the weights to.
+
+        Raises:
+            ValueError: if there is no such folder, it lacks a file, a file is damaged, it was written in another
+                format, or its weights belong to another configuration.
+        """
+        path = saving.find(folder)
+        config, state = saving.read_config(path), saving.read_weights(path, map_location)
+        return assemble(config, state, path).eval()
+
+
+def assemble(config: dict[str, Any], state: Mapping[str, Tensor], folder: Path) -> LanguageModel:
+    """The model of ``config`` with the weights ``state``; nothing is allocated before they are known to fit."""
+    n_layers = config.get("n_layers")
+    few = isinstance(n_layers, int) and n_layers <= len(state)  # a layer has more than one tensor
+    expected = f"an int, at most {len(state)}, the number of tensors in {saving.WEIGHTS}"
+    require(few, f"n_layers in {folder / saving.CONFIG}", n_layers, expected)
+    try:
+        with torch.device("meta"):
+            model = build_model(**config)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{saving.CONFIG} of {folder} does not describe a model: {error}") from error
+    try:
+        model.load_state_dict(state, assign=True)
+    except RuntimeError as error:
+        message = f"{folder / saving.WEIGHTS} does not hold the weights of the model in {saving.CONFIG}: {error}"
+        raise ValueError(message) from error
+    return model
+
+
+def initialize(module: nn.Module) -> None:
+    """Give good starting weights: projections a spread of 1 / sqrt(inputs), the last one of each branch zeros.
+
+    :func:`build_model` does this for its models; for layers in a model of your own, call it once at the start.
+    """
+    for linear in module.modules():
+        if isinstance(linear, nn.Linear):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+    for block in module.modules():
+        for last in getattr(block, "branch_ends", list)():
+            nn.init.zeros_(last.weight)
+
+
 def model_names() -> list[str]:
     """The names that :func:`build_model` knows."""
-    return [*BODIES, *VARIATIONS]
+    return [*FAMILIES, *VARIATIONS]
+
+
+def find_family(name: str) -> tuple[str, type[Family], dict[str, Any]]:
+    """The family of one of :func:`model_names`, by name and as a class, and the options that the name sets."""
+    require_known("name", name, model_names())
+    family, options = VARIATIONS.get(name, (name, {}))
+    return family, FAMILIES[family], options
 
 
 def build_model(
@@ -234,47 +207,41 @@ def build_model(
         d_ff: hidden channels of the feed-forward networks, or of gMLP's blocks; None means ``4 * d_model``.
         max_seq_len: the longest sequence that the model accepts, in tokens.
         dropout: probability of dropping a channel of the embeddings and of what each block adds.
-        **options: of the one model. All Primers take ``kernel_size`` (3) and ``sharing`` (``"heads"``; ``"none"`` for
-            ``"primer"``); ``"primer-ez"`` also ``activation`` (``"squared-relu"``, ``"relu"``, ``"gelu"`` or
-            ``"swiglu"``, the last with 2/3 of ``d_ff``), ``convolve`` (``"qkv"``), ``dilation`` (1), ``bias``
-            (False) and ``start`` (``"official"``), explained at :class:`MultiDConvHeadAttention` and
-            :class:`CausalDepthwiseConv`. ``"hourglass"`` takes ``hierarchy`` (for ``n`` layers
-            ``"1@1 {n-2}@4 1@1"``, see :func:`parse_hierarchy`), ``shortening`` (``"average"``), ``up_sampling``
-            (``"naive"``), ``pooling`` and ``expansion`` (see :func:`build_hourglass`), and ``layer``, which is
-            ``"transformer"`` or ``"primer-ez"``. ``"gmlp"`` takes ``gate`` (``"split"``), ``weight`` (``"dense"``),
-            ``fft`` (False), ``d_attention`` (None), explained at :class:`GMLPBlock` and :class:`SpatialGatingUnit`,
-            and ``positions`` (False), which adds :class:`LearnedPositions`. ``"transformer"`` takes ``rotary``
-            (True).
+        **options: the fields of the family: :class:`TransformerFamily`, :class:`PrimerEZFamily`,
+            :class:`PrimerFamily`, :class:`HourglassFamily` or :class:`GMLPFamily`.
 
     Returns:
         A :class:`LanguageModel`; its ``config`` holds these arguments.
 
     Raises:
         TypeError: for an option that the model does not have, or a size that is not an int.
-        ValueError: for an unknown name, a size out of range, or an option that contradicts the name.
+        ValueError: for an unknown name, a size out of range, an option that contradicts the name, or one that the
+            other options leave without effect.
     """
-    require_known("name", name, model_names())
-    name, fixed = VARIATIONS.get(name, (name, {}))
+    name, family, fixed = find_family(name)
     for option, value in fixed.items():
         require(options.get(option, value) == value, option, options.get(option), f"{value!r}, as the name says")
-    options = {**options, **fixed}
-    require_int("d_model", d_model, at_least=1)
-    d_ff = 4 * d_model if d_ff is None else d_ff
-    n_layers = count_layers(name, n_layers, options)
-    for argument in ("vocab_size", "n_layers", "n_heads", "d_ff", "max_seq_len"):
-        require_int(argument, locals()[argument], at_least=1)
-    require(0 <= dropout < 1, "dropout", dropout, "a probability, at least 0 and less than 1")
-    sizes: dict[str, Any] = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "d_ff": d_ff}
-    sizes |= {"max_seq_len": max_seq_len, "dropout": dropout}
-    parameters = inspect.signature(BODIES[name]).parameters
-    known = {p: parameters[p].default for p in parameters if p not in sizes}
+    known = [field.name for field in fields(family)]
     for option in options:
-        require(option in known, "option", option, f"one of {list(known)}, the options of {name!r}", TypeError)
-
-    body = BODIES[name](**{size: sizes[size] for size in sizes if size in parameters}, **options)
+        require(option in known, "option", option, f"one of {known}, the options of {name!r}", TypeError)
+    settled, layers = family(**{**options, **fixed}).settle(n_layers)
+    require_int("vocab_size", vocab_size, at_least=1)
+    require_int("d_model", d_model, at_least=1)
+    sizes = Sizes(
+        d_model=d_model,
+        n_layers=layers,
+        n_heads=n_heads,
+        d_ff=4 * d_model if d_ff is None else d_ff,
+        max_seq_len=max_seq_len,
+        dropout=dropout,
+    )
+    body = settled.make_body(sizes)
     initialize(body)
-    model = LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len, dropout=dropout)
-    model._hub_mixin_config = {
-        "name": name, "vocab_size": vocab_size, **sizes, **known, **options
-    }  # fmt: skip
-    return model
+    return LanguageModel(
+        body,
+        vocab_size=vocab_size,
+        d_model=d_model,
+        max_seq_len=max_seq_len,
+        dropout=dropout,
+        config={"name": name, "vocab_size": vocab_size, **asdict(sizes), **asdict(settled)},
+    )

@@ -3,24 +3,29 @@
 What is notable:
 - the activation is squared: ``max(x, 0) ** 2``, with its derivative written out, which saves two passes over memory;
 - after the query, key and value projections, a depthwise causal convolution mixes three tokens;
-- how heads share kernels is the shape of the weight, nothing else: broadcasting does the rest;
-- the convolution is ``conv2d`` on a channels-last view, so that no transposed copy of the activations is made.
+- queries of the full Primer are made from its keys, and its second norm comes after the block.
 """
 
 from __future__ import annotations
 
-import copy
-from itertools import combinations
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from .attention import MultiHeadAttention
 from .cache import Cache
-from .checks import require, require_int, require_known
-from .transformer import FeedForward, LanguageModel, MultiHeadAttention, TransformerLayer, check_heads
+from .checks import is_plain, require, require_int, require_known
+from .convolution import CausalDepthwiseConv, Init, Sharing, check_conv
+from .family import Family, Sizes
+from .transformer import FeedForward, TransformerLayer
+
+Subset = Literal["", "q", "k", "v", "qk", "qv", "kv", "qkv"]
+SUBSETS: tuple[str, ...] = get_args(Subset)
 
 
 class SquaredReLUFunction(torch.autograd.Function):
@@ -46,85 +51,9 @@ class SquaredReLU(nn.Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
+        if not is_plain(x):
+            return F.relu(x).square()  # which a compiler makes one kernel of
         return SquaredReLUFunction.apply(x)  # type: ignore[no-untyped-call]
-
-
-SHARINGS = ("heads", "none", "all")
-STARTS = ("official", "random")
-SUBSETS = tuple("".join(names) for n in range(4) for names in combinations("qkv", n))
-
-
-class CausalDepthwiseConv(nn.Module):
-    r"""Each channel becomes a weighted sum of ``kernel_size`` of its own values, the current one and earlier ones.
-
-    :math:`y_{t,c} = b_c + \sum_{j=0}^{W-1} w_{c,j}\, x_{t-\delta j,c}`, with :math:`x_{s,c} = 0` for :math:`s < 0`
-    and dilation :math:`\delta`. ``weight[..., j]`` is the weight of the token :math:`\delta j` steps back.
-
-    Args:
-        d_model: channels, laid out head after head.
-        n_heads: number of heads; divides ``d_model``.
-        kernel_size: tokens in the sum, the current one included.
-        sharing: ``"heads"``: one kernel for each channel of a head, shared by all heads; ``"none"``: one for each
-            channel of each head; ``"all"``: one.
-        dilation: tokens from one weight of the kernel to the next.
-        bias: whether each kernel has a bias.
-        start: ``"official"``: weights of 0.5 for the current token and 0.5 / W for each earlier one, a bias of 0;
-            ``"random"``: uniform within :math:`\pm 1/\sqrt{W}`, as in PyTorch's own depthwise convolution.
-
-    Shapes:
-        ``[batch, seq, d_model]`` to ``[batch, seq, d_model]``; the weight is
-        ``[1 or n_heads, 1 or d_head, kernel_size]``, the bias ``[1 or n_heads, 1 or d_head, 1]``.
-
-    Raises:
-        TypeError: if ``kernel_size`` or ``dilation`` is not an int.
-        ValueError: if one of them is below 1, ``n_heads`` does not divide ``d_model``, or a name is unknown.
-
-    Source: So et al., 2021, section 4, and the paper's released code (sharing ``"none"``, no dilation, no bias).
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        kernel_size: int = 3,
-        sharing: str = "heads",
-        dilation: int = 1,
-        bias: bool = False,
-        start: str = "official",
-    ) -> None:
-        super().__init__()
-        check_conv(d_model, n_heads, kernel_size, sharing, dilation, start)
-        self.d_model, self.n_heads, self.kernel_size, self.dilation = d_model, n_heads, kernel_size, dilation
-        heads = n_heads if sharing == "none" else 1
-        channels = 1 if sharing == "all" else d_model // n_heads
-        self.weight = nn.Parameter(torch.full((heads, channels, kernel_size), 0.5 / kernel_size))
-        self.bias = nn.Parameter(torch.zeros(heads, channels, 1)) if bias else None
-        nn.init.constant_(self.weight[..., 0], 0.5)
-        if start == "random":
-            for p in self.parameters():
-                nn.init.uniform_(p, -(kernel_size**-0.5), kernel_size**-0.5)
-
-    def per_channel(self, p: Tensor) -> Tensor:
-        """A parameter, repeated for the heads and channels that share it: ``[d_model, ...]``."""
-        return p.expand(self.n_heads, self.d_model // self.n_heads, -1).flatten(0, 1)
-
-    def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
-        past = (self.kernel_size - 1) * self.dilation
-        x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, past+T, D)
-        kernel = self.per_channel(self.weight.flip(2))[:, None, None]  # (D, 1, 1, W)
-        bias = None if self.bias is None else self.per_channel(self.bias).flatten()  # (D)
-        x = x.mT.unsqueeze(2)  # (B, D, 1, past+T), channels last in memory
-        y = F.conv2d(x, kernel, bias, dilation=(1, self.dilation), groups=self.d_model)
-        return y.squeeze(2).mT  # (B, T, D)
-
-
-def check_conv(d_model: int, n_heads: int, kernel_size: int, sharing: str, dilation: int, start: str) -> None:
-    """Raise unless a :class:`CausalDepthwiseConv` can be made of these."""
-    require_int("kernel_size", kernel_size, at_least=1)
-    require_int("dilation", dilation, at_least=1)
-    require_known("sharing", sharing, SHARINGS)
-    require_known("start", start, STARTS)
-    check_heads(d_model, n_heads, rotary=False)
 
 
 class MultiDConvHeadAttention(MultiHeadAttention):
@@ -144,7 +73,7 @@ class MultiDConvHeadAttention(MultiHeadAttention):
     Source: So et al., 2021, section 4.
     """
 
-    def __init__(self, d_model: int, n_heads: int, convolve: str = "qkv", **options: Any) -> None:
+    def __init__(self, d_model: int, n_heads: int, convolve: Subset = "qkv", **options: Any) -> None:
         super().__init__(d_model, n_heads)
         require_known("convolve", convolve, SUBSETS)
         self.conv_q, self.conv_k, self.conv_v = (
@@ -155,32 +84,6 @@ class MultiDConvHeadAttention(MultiHeadAttention):
         pairs = zip(super().project(x), (self.conv_q, self.conv_k, self.conv_v), strict=True)
         q, k, v = (z if conv is None else conv(z, cache) for z, conv in pairs)  # (B, T, D) each
         return q, k, v
-
-
-def expand_sharing(module: nn.Module, sharing: str = "none") -> nn.Module:
-    """A copy that computes the same with more kernels: shared ones are repeated, and free to part from then on.
-
-    Args:
-        module: a model or a layer; each :class:`CausalDepthwiseConv` in it is expanded.
-        sharing: ``"heads"`` (from ``"all"``) or ``"none"`` (from any).
-
-    Raises:
-        ValueError: if a convolution has more kernels than the asked sharing, so that some would be lost.
-    """
-    require_known("sharing", sharing, SHARINGS)
-    module = copy.deepcopy(module)
-    for conv in module.modules():
-        if isinstance(conv, CausalDepthwiseConv):
-            heads, channels = conv.n_heads, conv.d_model // conv.n_heads
-            wanted = {"none": (heads, channels), "heads": (1, channels), "all": (1, 1)}[sharing]
-            has = tuple(conv.weight.shape[:2])
-            fits = all(n in (1, m) for n, m in zip(has, wanted, strict=True))
-            require(fits, "sharing", sharing, f"a sharing that holds kernels of shape {has} (heads, channels)")
-            for name, p in list(conv.named_parameters()):
-                setattr(conv, name, nn.Parameter(p.detach().expand(*wanted, -1).clone()))
-    if isinstance(module, LanguageModel) and "sharing" in module.config:
-        module.config["sharing"] = sharing
-    return module
 
 
 class GatedFeedForward(FeedForward):
@@ -230,7 +133,8 @@ class PrimerNorm(nn.Module):
     r"""Primer's norm: :math:`y = g\,(x - \mu) / \sqrt{\mathrm{mean}(x\,(x - \mu)) + \epsilon} + b`.
 
     The mean :math:`\mu` is over the channels. Since :math:`\mathrm{mean}(x (x - \mu))` is the variance, this is
-    LayerNorm, up to rounding.
+    LayerNorm. The variance is computed as :math:`\mathrm{mean}((x - \mu)^2)`: as it is written in the released code,
+    rounding can bring it below :math:`-\epsilon`, and the norm to NaN, where the mean is far from 0.
 
     Args:
         d_model: channels.
@@ -244,6 +148,8 @@ class PrimerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
         super().__init__()
+        require_int("d_model", d_model, at_least=1)
+        require(isinstance(eps, float) and eps > 0, "eps", eps, "a float above 0")
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
@@ -251,7 +157,7 @@ class PrimerNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # half precision cannot hold the sums
         centered = wide - wide.mean(-1, keepdim=True)
-        variance = (wide * centered).mean(-1, keepdim=True)
+        variance = centered.square().mean(-1, keepdim=True)  # the same, and never below 0 by rounding
         return (centered * (variance + self.eps).rsqrt() * self.weight + self.bias).to(x.dtype)
 
 
@@ -264,10 +170,81 @@ class PrimerLayer(TransformerLayer):
     Source: the paper's released code, ``PrePostNormLayerStack``.
     """
 
-    def __init__(self, attention: nn.Module, feed_forward: nn.Module, d_model: int, dropout: float = 0.0) -> None:
-        super().__init__(attention, feed_forward, d_model, dropout)
+    def __init__(self, attention: nn.Module, feed_forward: nn.Module, d_model: int, *, dropout: float = 0.0) -> None:
+        super().__init__(attention, feed_forward, d_model, dropout=dropout)
         self.norm1, self.norm2 = PrimerNorm(d_model), PrimerNorm(d_model)  # type: ignore[assignment]
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         x = x + self.dropout(self.attention(self.norm1(x), cache))  # (B, T, D)
         return x + self.dropout(self.norm2(self.feed_forward(x)))
+
+    def branch_ends(self) -> list[nn.Module]:
+        """The attention's last projection alone: the second norm would divide zeros by almost zero."""
+        return super().branch_ends()[:1]
+
+
+Activation = Literal["squared-relu", "relu", "gelu", "swiglu"]
+ACTIVATIONS: dict[str, Callable[[int, int], nn.Module]] = {
+    "squared-relu": lambda d_model, d_ff: FeedForward(d_model, d_ff, SquaredReLU()),
+    "relu": lambda d_model, d_ff: FeedForward(d_model, d_ff, nn.ReLU()),
+    "gelu": lambda d_model, d_ff: FeedForward(d_model, d_ff, nn.GELU()),
+    "swiglu": lambda d_model, d_ff: GatedFeedForward(d_model, round(2 * d_ff / 3), nn.SiLU()),  # equal parameters
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrimerEZFamily(Family):
+    """Primer EZ: squared ReLU, and convolutions after the attention's projections.
+
+    Args:
+        activation: of the feed-forward networks; ``"swiglu"`` is gated, with 2/3 of ``d_ff``.
+        convolve: as for :class:`MultiDConvHeadAttention`.
+        kernel_size, sharing, dilation, bias, init: as for :class:`CausalDepthwiseConv`.
+    """
+
+    activation: Activation = "squared-relu"
+    convolve: Subset = "qkv"
+    kernel_size: int = 3
+    sharing: Sharing = "heads"
+    dilation: int = 1
+    bias: bool = False
+    init: Init = "official"
+
+    def __post_init__(self) -> None:
+        require_known("activation", self.activation, ACTIVATIONS)
+        require_known("convolve", self.convolve, SUBSETS)
+        check_conv(self.kernel_size, self.sharing, self.dilation, self.bias, self.init)
+
+    def make_layer(self, sizes: Sizes) -> nn.Module:
+        D = sizes.d_model
+        attention = MultiDConvHeadAttention(
+            D,
+            sizes.n_heads,
+            self.convolve,
+            kernel_size=self.kernel_size,
+            sharing=self.sharing,
+            dilation=self.dilation,
+            bias=self.bias,
+            init=self.init,
+        )
+        return TransformerLayer(attention, ACTIVATIONS[self.activation](D, sizes.d_ff), D, dropout=sizes.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrimerFamily(Family):
+    """The full Primer: Primer EZ, queries made from keys, Primer's norm and its placement.
+
+    Args:
+        kernel_size, sharing: as for :class:`CausalDepthwiseConv`.
+    """
+
+    kernel_size: int = 3
+    sharing: Sharing = "none"
+
+    def __post_init__(self) -> None:
+        check_conv(self.kernel_size, self.sharing, dilation=1, bias=False, init="official")
+
+    def make_layer(self, sizes: Sizes) -> nn.Module:
+        D = sizes.d_model
+        attention = SharedQueryKeyAttention(D, sizes.n_heads, kernel_size=self.kernel_size, sharing=self.sharing)
+        return PrimerLayer(attention, FeedForward(D, sizes.d_ff, SquaredReLU()), D, dropout=sizes.dropout)

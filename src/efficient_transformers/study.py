@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import trange
 
 from .checks import require, require_known
 from .corpus import load_corpus
@@ -104,11 +103,22 @@ def read_records(path: Path) -> list[Record]:
     records = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            records.append(json.loads(line))
+            records.append(current(json.loads(line)))
         except json.JSONDecodeError as error:
             if line.strip():
                 warnings.warn(f"{path.name}, line {number} is not a record ({error}); skipped", stacklevel=2)
     return records
+
+
+RENAMED = {"start": "init"}  # options of build_model that records of before have under another name
+
+
+def current(record: Record) -> Record:
+    """A record with today's names of options."""
+    run = record["run"]
+    if "options" in run:
+        run["options"] = {RENAMED.get(name, name): value for name, value in run["options"].items()}
+    return record
 
 
 def load_study(name: str) -> list[Record]:
@@ -162,7 +172,7 @@ def paired_difference(records: Iterable[Record], reference: Iterable[Record]) ->
     Raises:
         ValueError: if the seeds are not the same, or fewer than two.
     """
-    from scipy import stats  # a second, which others need not wait for
+    from scipy import stats  # heavy libraries are imported where they are used
 
     losses = [{r["run"]["training"]["seed"]: final_loss(r) for r in side} for side in (records, reference)]
     seeds = sorted(losses[0])
@@ -201,6 +211,8 @@ def time_steps(runs: Iterable[Run], path: Path, rounds: int = 9, steps: int = 20
 
     All runs train ``steps`` steps in turn, ``rounds`` times, so that a slow minute of the machine hits all of them.
     """
+    from tqdm.auto import trange  # heavy libraries are imported where they are used
+
     runs = list(runs)
     times: dict[str, list[float]] = {}
     for _ in trange(rounds + 1, unit="round"):

@@ -11,20 +11,14 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from accelerate import Accelerator
-from accelerate.utils import parse_flag_from_env
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from .checks import require, require_int
 from .corpus import Corpus
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -59,6 +53,7 @@ class TrainingConfig:
         for name in ("steps", "batch_size", "seq_len", "eval_every", "eval_batches"):
             require_int(name, getattr(self, name), at_least=1)
         require_int("warmup_steps", self.warmup_steps, at_least=0)
+        require_int("seed", self.seed)
         for name in ("learning_rate", "clip_norm"):
             require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
         require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
@@ -73,12 +68,6 @@ class TrainingConfig:
 
 class Metrics(list[dict[str, float]]):
     """One record per evaluation: ``step``, ``seconds`` of training, ``train_loss``, ``validation_loss`` (nats)."""
-
-    def plot(self, ax: Axes | None = None, against: str = "step", label: str = "validation") -> Axes:
-        """Draw the validation loss against ``"step"`` or ``"seconds"``."""
-        from .figures import plot_losses  # figures.py imports this module
-
-        return plot_losses({label: self}, ax, against)
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -102,7 +91,7 @@ def train(
         corpus: the text; its vocabulary is the model's.
         config: sizes, rates and seed; None means the defaults.
         metrics: records are appended to it as they come, so that an interrupted run keeps them; None starts a new one.
-        show_progress: draw a progress bar where somebody watches.
+        show_progress: draw a progress bar, if the output is a terminal or a notebook.
 
     Returns:
         :class:`Metrics`: the losses in nats per token, by step and by seconds of training.
@@ -110,6 +99,10 @@ def train(
     Raises:
         ValueError: if the corpus is shorter than one context, or the processes do not divide the batch.
     """
+    from accelerate import Accelerator  # heavy libraries are imported where they are used
+    from accelerate.utils import parse_flag_from_env
+    from tqdm.auto import tqdm
+
     config = config or TrainingConfig()
     on_cuda = torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
     native_bf16 = on_cuda and torch.cuda.is_bf16_supported(including_emulation=False)

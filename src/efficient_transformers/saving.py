@@ -1,0 +1,69 @@
+"""What a saved model is on the disk: a folder with ``model.safetensors``, the weights, and ``config.json``.
+
+What is notable:
+- nothing in a folder is executed or trusted: weights are safetensors, and a config is compared with them first;
+- a folder of another format is refused, since its weights could load without an error and mean something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .checks import require
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+FORMAT = 2  # in the first, rotary positions paired the channels i and i + K/2
+
+
+def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> None:
+    """Make the folder, or replace what it holds."""
+    from safetensors.torch import save_file  # heavy libraries are imported where they are used
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, folder / WEIGHTS)
+    text = json.dumps({"format": FORMAT, **config}, indent=2)
+    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
+
+
+def find(folder: str | Path) -> Path:
+    """The folder with weights and config, downloaded if it is a name on the Hub."""
+    path = Path(folder)
+    on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(folder)) is not None and not path.parent.exists()
+    require(path.is_dir() or on_hub, "folder", str(folder), "a folder, or owner/name on the Hugging Face Hub")
+    if not path.is_dir():
+        from huggingface_hub import snapshot_download  # heavy libraries are imported where they are used
+
+        path = Path(snapshot_download(str(folder), allow_patterns=[WEIGHTS, CONFIG]))
+    for name in (CONFIG, WEIGHTS):
+        require((path / name).is_file(), "folder", str(folder), f"a folder with {name}")
+    return path
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The arguments of :func:`build_model` in ``config.json``."""
+    file = folder / CONFIG
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from error
+    require(isinstance(config, dict), str(file), config, "an object with the arguments of build_model")
+    found = config.pop("format", 1)
+    require(found == FORMAT, f"the format of {file}", found, f"{FORMAT}; save the model again with this version")
+    return config
+
+
+def read_weights(folder: Path, device: str | torch.device) -> dict[str, Tensor]:
+    """The tensors in ``model.safetensors``."""
+    from safetensors import SafetensorError  # heavy libraries are imported where they are used
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(folder / WEIGHTS, device=str(device))
+    except SafetensorError as error:
+        raise ValueError(f"{folder / WEIGHTS} does not hold weights: {error}") from error
