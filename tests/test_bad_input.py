@@ -30,8 +30,8 @@ from efficient_transformers import (
     model_names,
     receptive_field,
 )
+from efficient_transformers.cost import cost_model
 from efficient_transformers.digits import DigitClassifier, DigitTraining
-from efficient_transformers.inspection import cost_model
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
 
@@ -62,7 +62,7 @@ def hourglass(**options):
 
 
 def levels(factors, n_layers):
-    return build_hourglass(8, 2, 16, n_layers, factors, nn.Identity)
+    return build_hourglass(d_model=8, n_heads=2, d_ff=16, n_layers=n_layers, factors=factors, layer=nn.Identity)
 
 
 X, SEEN = torch.zeros(2, 4, 6), torch.ones(2, 4, dtype=torch.bool)
@@ -91,7 +91,7 @@ BAD = {
         make("perceiver"), ValueError, ["name is 'perceiver'", *map(repr, model_names())]),
     "a model that is not a name": (make(None), ValueError, ["name is None", *map(repr, model_names())]),
     "unknown sharing": (
-        lambda: CausalDepthwiseConv(8, 2, 3, "some"), ValueError, ["sharing is 'some'", "'heads'", "'none'", "'all'"]),
+        lambda: CausalDepthwiseConv(8, sharing="some"), ValueError, ["sharing is 'some'", "'heads'", "'all'"]),
     "model: unknown sharing": (make(sharing="some"), ValueError, ["sharing is 'some'", "'heads'", "'none'", "'all'"]),
     "unknown option": (make(width=3), TypeError, ["option is 'width'", "'kernel_size'", "'sharing'", "'primer-ez'"]),
     "option of another model": (
@@ -101,7 +101,7 @@ BAD = {
     "unknown subset of q, k, v": (make(convolve="kq"), ValueError, ["convolve is 'kq'", "''", "'qk'", "'qkv'"]),
     "attention: unknown subset": (
         lambda: MultiDConvHeadAttention(8, 2, "x"), ValueError, ["convolve is 'x'", "''", "'qk'", "'qkv'"]),
-    "unknown start": (make(start="zero"), ValueError, ["start is 'zero'", "'official'", "'random'"]),
+    "unknown init": (make(init="zero"), ValueError, ["init is 'zero'", "'official'", "'random'"]),
     "a name and an option that contradict each other": (
         make("primer-ez-shared", sharing="none"), ValueError, ["sharing is 'none'", "'all', as the name says"]),
     "a sharing with fewer kernels than there are": (
@@ -116,11 +116,11 @@ BAD = {
     "no hierarchy": (hourglass(hierarchy=3), TypeError, ["hierarchy is 3", "a string such as '2@1 6@3 2@1'"]),
     "a stack without a factor": (
         hourglass(hierarchy="2@1 6 2@1"), ValueError, ["stack 2 of the hierarchy is '6'", "layers@factor"]),
-    "a stack that is no number": (
+    "a stack that is not a number": (
         hourglass(hierarchy="2@1 x@3 2@1"), ValueError, ["stack 2 of the hierarchy is 'x@3'", "layers@factor"]),
     "a factor of zero": (
         hourglass(hierarchy="2@1 6@0 2@1"), ValueError, ["stack 2 of the hierarchy is '6@0'", "layers@factor"]),
-    "no palindrome": (
+    "not a palindrome": (
         hourglass(hierarchy="2@1 6@3 1@1"), ValueError, ["hierarchy is '2@1 6@3 1@1'", "the same read from its end"]),
     "an empty hierarchy": (hourglass(hierarchy=""), ValueError, ["hierarchy is ''", "the same read from its end"]),
     "a hierarchy of one stack": (hourglass(hierarchy="6@1"), ValueError, ["hierarchy is '6@1'", "another one inside"]),
@@ -241,7 +241,7 @@ SIZED = {
     "factor of a shortening": lambda v: AvgPoolShortening(8, v),
     "factor of an up-sampling": lambda v: NaiveUpSampling(8, v),
     "seq_len of cost_model": lambda v: cost_model(build_model("transformer", **SIZES).body, v),
-    "kernel_size": lambda v: CausalDepthwiseConv(8, 2, v),
+    "kernel_size": lambda v: CausalDepthwiseConv(8, 2, kernel_size=v),
     "kernel_size of a model": lambda v: build_model("primer-ez", **SIZES, kernel_size=v),
     "kernel_size of an attention": lambda v: MultiDConvHeadAttention(8, 2, kernel_size=v),
     "dilation": lambda v: CausalDepthwiseConv(8, 2, dilation=v),

@@ -10,7 +10,16 @@ import pytest
 import torch
 from matplotlib.colors import to_rgb
 
-from efficient_transformers import CausalDepthwiseConv, Corpus, GMLPBlock, Metrics, Vocabulary, build_model, figures
+from efficient_transformers import (
+    CausalDepthwiseConv,
+    Corpus,
+    GMLPBlock,
+    Metrics,
+    Vocabulary,
+    build_model,
+    diagrams,
+    figures,
+)
 from efficient_transformers.study import Difference
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -33,13 +42,13 @@ def metrics():
 @pytest.mark.parametrize(("name", "convolutions"), [("transformer", 0), ("primer-ez", 3)])
 def test_a_layer_is_drawn_from_its_modules(name, convolutions):
     layer = build_model(name, vocab_size=9, d_model=16).body[0]
-    texts = [t.get_text() for t in figures.draw_layer(layer).axes[0].texts]
+    texts = [t.get_text() for t in diagrams.draw_layer(layer).axes[0].texts]
     assert sum(t.startswith("conv_") for t in texts) == convolutions
     assert "query\n256" in texts
     assert ("squared\nReLU" in texts) == (name == "primer-ez")
 
 
-def test_a_leak_has_a_colour_of_its_own():
+def test_a_leak_has_a_color_of_its_own():
     past, leaky = torch.ones(4, 4).tril(), torch.ones(4, 4).tril(1)
     left, right = figures.leak_maps({"past": past, "leaky": leaky}).axes
     assert left.images[0].get_array().max() == 1
@@ -58,7 +67,7 @@ def test_a_leak_map_of_one_position_is_drawn():
     assert ax.images[0].get_array().tolist() == [[1]]
 
 
-def test_losses_have_units_and_the_models_colours(metrics):
+def test_losses_have_units_and_the_models_colors(metrics):
     ax = figures.plot_losses({"transformer": metrics, "primer-ez": metrics}, against="seconds")
     assert ax.get_xlabel() == "training time (s)"
     assert ax.get_ylabel() == "validation loss (nats per character)"
@@ -72,7 +81,6 @@ def test_losses_are_drawn_into_the_axes_that_are_given(metrics):
     assert line.get_label() == "some"
     assert list(target.get_ydata()) == [2.5, 2.5]
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["some"]
-    assert metrics.plot(ax) is ax
     assert figure.axes == [ax]
 
 
@@ -88,16 +96,6 @@ def test_comparison_is_by_steps_and_by_seconds(metrics):
     assert steps.get_ylim()[1] == seconds.get_ylim()[1] == 2.8
 
 
-def test_metrics_plot_themselves(metrics):
-    line = metrics.plot(label="transformer").lines[0]
-    assert list(line.get_xdata()) == [0, 50]
-    assert list(line.get_ydata()) == [3.0, 2.0]
-    assert line.get_color() == figures.COLORS["transformer"]
-    ax = metrics.plot(against="seconds")
-    assert ax.get_xlabel() == "training time (s)"
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["validation"]
-
-
 def test_heatmaps_share_one_scale():
     figure = figures.heatmaps({"a": torch.tensor([[1.0, -2.0]]), "b": torch.zeros(1, 2)}, "x", "y", diverging=True)
     assert [ax.images[0].get_clim() for ax in figure.axes] == [(-2.0, 2.0), (-2.0, 2.0)]
@@ -109,7 +107,7 @@ def test_dots_shows_every_seed():
     assert list(ax.lines[2].get_ydata()) == [1.5, 3.0]
 
 
-def test_dots_and_their_line_have_one_colour():
+def test_dots_and_their_line_have_one_color():
     values = {label: [[1.0], [2.0]] for label in ("transformer", "primer-ez", "other", "another")}
     ax = figures.dots(values, ["0.1", "0.2"], "rate", "loss").axes[0]
     colors = [line.get_color() for line in ax.lines]
@@ -119,7 +117,7 @@ def test_dots_and_their_line_have_one_colour():
     assert [t.get_text() for t in ax.get_xticklabels()] == ["0.1", "0.2"]
 
 
-def test_curves_have_a_panel_each_and_the_models_colours():
+def test_curves_have_a_panel_each_and_the_models_colors():
     lines = {"primer-ez": ([1, 10], [1.0, 2.0]), "other": (torch.tensor([1, 10]), torch.tensor([2.0, 1.0]))}
     left, right = figures.curves({"a": lines, "b": {"transformer": ([1], [1])}}, "x", "y", marker="o", log=True).axes
     assert (left.get_title(), right.get_title()) == ("a", "b")
@@ -133,7 +131,7 @@ def test_curves_have_a_panel_each_and_the_models_colours():
     assert right.get_legend() is None
 
 
-def test_heatmaps_have_titles_labels_ticks_and_a_colour_bar():
+def test_heatmaps_have_titles_labels_ticks_and_a_color_bar():
     matrices = {str(i): torch.rand(3, 3) for i in range(5)}
     figure = figures.heatmaps(matrices, "key", "query", columns=2, limit=2.0, ticks=["a", "$", "¶"], colorbar="weight")
     *maps, empty, bar = figure.axes
@@ -171,8 +169,8 @@ def test_a_corpus_is_drawn_by_its_characters(text):
 
 
 @pytest.mark.parametrize(("sharing", "count"), [("all", 1), ("heads", 3), ("none", 6)])
-def test_places_of_one_colour_share_a_kernel(sharing, count):
-    (ax,) = figures.sharings({"some": CausalDepthwiseConv(6, 2, sharing=sharing)}).axes
+def test_places_of_one_color_share_a_kernel(sharing, count):
+    (ax,) = diagrams.sharings({"some": CausalDepthwiseConv(6, 2, sharing=sharing)}).axes
     colors = ax.images[0].get_array()
     assert colors.shape == (2, 3)
     assert len(set(colors.ravel().tolist())) == count
@@ -189,7 +187,7 @@ def test_a_filter_is_drawn_with_its_weights_and_its_gain():
     assert not right.lines[1].get_ydata().any()
 
 
-def test_a_kernel_map_colours_groups_like_their_means():
+def test_a_kernel_map_colors_groups_like_their_means():
     groups = {"query": torch.tensor([[0, 1, 1]]), "key": torch.tensor([[2, 2, 0]])}
     figure = figures.kernel_map(groups, torch.rand(3, 4))
     query, means, key = figure.axes
@@ -237,7 +235,7 @@ def test_masks_show_where_a_query_sees_a_key():
 
 def test_a_hierarchy_is_drawn_from_the_model():
     model = build_model("hourglass", vocab_size=5, d_model=8, n_heads=2, hierarchy="2@1 1@2 3@4 1@2 2@1")
-    (ax,) = figures.draw_hierarchy(model.body, 9).axes
+    (ax,) = diagrams.draw_hierarchy(model.body, 9).axes
     labels = ["2 layers at length 9", "1 layer at length 5", "3 layers at length 3"]
     assert [t.get_text() for t in ax.texts] == [*labels, *labels[1::-1]]
     boxes = [p for p in ax.patches if p.get_width() < 5]
@@ -248,7 +246,7 @@ def test_a_hierarchy_is_drawn_from_the_model():
 @pytest.mark.parametrize("d_attention", [None, 4])
 def test_a_block_is_drawn_with_the_parameters_of_its_parts(d_attention):
     block = GMLPBlock(8, 12, 5, causal=True, d_attention=d_attention)
-    (ax,) = figures.draw_block(block).axes
+    (ax,) = diagrams.draw_block(block).axes
     labels = "\n".join(t.get_text() for t in ax.texts)
     counts = [int(n.replace(",", "")) for n in re.findall(r"^[\d,]+$", labels, re.MULTILINE)]
     assert sum(counts) == sum(p.numel() for p in block.parameters())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers import randomize
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,20 +19,13 @@ from efficient_transformers import (
     Stack,
     TinyAttention,
     build_model,
-    gmlp,
+    products,
     leak_map,
     triangular_product,
 )
-from efficient_transformers.gmlp import fft_product, tiles, toeplitz
+from efficient_transformers.products import fft_product, tiles, toeplitz
 
 GATES = ("split", "whole", "additive", "linear")
-
-
-def randomize(module, by=0.3):
-    with torch.no_grad():
-        for p in module.parameters():
-            p.add_(by * torch.randn_like(p))
-    return module.eval()
 
 
 @st.composite
@@ -51,13 +45,13 @@ def options(draw, **fixed):
 @st.composite
 def blocks(draw, max_seq_len=24, **fixed):
     torch.manual_seed(draw(st.integers(0, 2**16)))
-    return randomize(GMLPBlock(6, 8, max_seq_len, **draw(options(**fixed))))
+    return randomize(GMLPBlock(6, 8, max_seq_len, **draw(options(**fixed))), 0.3)
 
 
 @pytest.fixture(params=[3, 8, 128])
 def tile(request, monkeypatch):
     """Sequences of a few tokens go through many tiles, or one."""
-    monkeypatch.setattr(gmlp, "TILE", request.param)
+    monkeypatch.setattr(products, "TILE", request.param)
     return request.param
 
 
@@ -88,7 +82,7 @@ def reference(block, x, causal, kind, mask=None):
                 f[t] += weight[where] * v[s]
         f[t] += p["gate.bias"][t]
     if block.attention is not None:
-        q, k, values = np.split(normed @ p["attention.project.weight"].T, 3, axis=1)
+        q, k, values = (normed @ p[f"attention.{name}.weight"].T for name in ("query", "key", "value"))
         for t in range(n):
             seen = [s for s in range(t + 1 if causal else n) if visible[s]]
             if seen:
@@ -104,7 +98,7 @@ def reference(block, x, causal, kind, mask=None):
 def test_a_block_computes_what_the_paper_writes(data):
     chosen = data.draw(options())
     torch.manual_seed(data.draw(st.integers(0, 2**16)))
-    block = randomize(GMLPBlock(6, 8, 12, **chosen)).double()
+    block = randomize(GMLPBlock(6, 8, 12, **chosen), 0.3).double()
     x = torch.randn(2, data.draw(st.integers(1, 12)), 6, dtype=torch.float64)
     mask = None if chosen["causal"] else data.draw(st.sampled_from([None, torch.rand(x.shape[:2]) < 0.6]))
     y = block(x, mask=mask).detach().numpy()
@@ -190,7 +184,7 @@ def test_the_triangular_product_says_that_it_can_be_differentiated_once():
 @pytest.mark.parametrize("weight", ["dense", "toeplitz"])
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_compiled_block_is_one_graph_and_computes_the_same(weight, causal):
-    block = randomize(GMLPBlock(6, 8, 300, causal=causal, weight=weight, d_attention=4))
+    block = randomize(GMLPBlock(6, 8, 300, causal=causal, weight=weight, d_attention=4), 0.3)
     compiled = torch.compile(block, backend="aot_eager", fullgraph=True)
     x = torch.randn(2, 290, 6)
     torch.testing.assert_close(compiled(x), block(x), rtol=0, atol=1e-5)
@@ -202,7 +196,7 @@ def test_a_compiled_block_is_one_graph_and_computes_the_same(weight, causal):
 @given(data=st.data())
 def test_a_causal_block_never_reads_the_future(data):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gmlp, "TILE", data.draw(st.sampled_from([1, 3, 128])))
+        patch.setattr(products, "TILE", data.draw(st.sampled_from([1, 3, 128])))
         block = data.draw(blocks(causal=True, fft=False))
         length = data.draw(st.integers(2, 24))
         t = data.draw(st.integers(0, length - 2))
@@ -253,9 +247,9 @@ def test_a_block_equals_the_whole_in_pieces(data):
 @pytest.mark.parametrize("weight", ["dense", "toeplitz"])
 def test_a_token_costs_one_row(weight, monkeypatch):
     """Whatever was read before, the matrix that is multiplied has as many rows as there are new tokens."""
-    gate = randomize(SpatialGatingUnit(4, 40, causal=True, weight=weight))
-    shapes, original = [], gate.matrix
-    monkeypatch.setattr(gate, "matrix", lambda *args: (shapes.append(original(*args).shape), original(*args))[1])
+    gate = randomize(SpatialGatingUnit(4, 40, causal=True, weight=weight), 0.3)
+    shapes, original = [], gate.rows
+    monkeypatch.setattr(gate, "rows", lambda *args: (shapes.append(original(*args).shape), original(*args))[1])
     cache, x = Cache(1), torch.randn(1, 40, 4)
     for piece in x.split([30, 1, 1, 8], dim=1):
         gate(piece, cache)
@@ -263,7 +257,7 @@ def test_a_token_costs_one_row(weight, monkeypatch):
 
 
 def test_learned_positions_go_on_where_the_cache_stopped():
-    model = randomize(build_model("gmlp", vocab_size=7, d_model=4, n_layers=1, max_seq_len=9, positions=True))
+    model = randomize(build_model("gmlp", vocab_size=7, d_model=4, n_layers=1, max_seq_len=9, positions=True), 0.3)
     assert isinstance(model.body[0], LearnedPositions)
     tokens, cache = torch.randint(7, (2, 9)), Cache(2)
     pieces = torch.cat([model(piece, cache) for piece in tokens.split([4, 1, 4], dim=1)], dim=1)
@@ -285,7 +279,7 @@ def test_hidden_tokens_change_nothing_that_is_visible(data):
 
 
 def test_a_hidden_token_may_hold_anything():
-    block = randomize(GMLPBlock(6, 8, 9, causal=False))
+    block = randomize(GMLPBlock(6, 8, 9, causal=False), 0.3)
     x, mask = torch.randn(1, 9, 6), torch.arange(9)[None] < 6
     x[:, 6:] = torch.nan
     assert block(x, mask=mask)[:, :6].isfinite().all()
@@ -412,7 +406,7 @@ def test_causal_or_not_must_be_said():
 
 @pytest.mark.parametrize("d_attention", [None, 3])
 def test_a_piece_that_is_too_long_leaves_the_cache_as_it_was(d_attention):
-    block = randomize(GMLPBlock(6, 8, 9, causal=True, d_attention=d_attention))
+    block = randomize(GMLPBlock(6, 8, 9, causal=True, d_attention=d_attention), 0.3)
     x, cache = torch.randn(2, 9, 6), Cache(2)
     first = block(x[:, :5], cache)
     with pytest.raises(ValueError, match="the sequence length is 10; expected at most max_seq_len=9 tokens, those in"):

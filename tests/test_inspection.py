@@ -19,8 +19,9 @@ from efficient_transformers import (
     receptive_field,
     shape_trace,
 )
+from efficient_transformers.cost import cost_model
 from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
-from efficient_transformers.inspection import LiveMemory, cost_model, peak_memory
+from efficient_transformers.inspection import LiveMemory, peak_memory
 
 
 class Apply(nn.Module):
@@ -99,16 +100,16 @@ def test_leak_map_ignores_dropout():
 
 @pytest.mark.parametrize("width", [1, 3, 5])
 def test_receptive_field_of_a_convolution_is_its_width(width):
-    assert receptive_field(CausalDepthwiseConv(4, 2, width), 9) == width
+    assert receptive_field(CausalDepthwiseConv(4, 2, kernel_size=width), 9) == width
 
 
 @pytest.mark.parametrize(("widths", "expected"), [((3, 3), 5), ((3, 5), 7), ((1, 3, 5), 7), ((3, 3, 3), 7)])
 def test_receptive_fields_of_stacked_convolutions_add_up(widths, expected):
-    assert receptive_field(stacked(*[CausalDepthwiseConv(4, 2, w) for w in widths]), 9) == expected
+    assert receptive_field(stacked(*[CausalDepthwiseConv(4, 2, kernel_size=w) for w in widths]), 9) == expected
 
 
 def test_receptive_field_is_at_most_the_sequence():
-    assert receptive_field(CausalDepthwiseConv(4, 2, 7), 3) == 3
+    assert receptive_field(CausalDepthwiseConv(4, 2, kernel_size=7), 3) == 3
 
 
 def test_receptive_field_counts_from_the_earliest_token_seen():

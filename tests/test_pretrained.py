@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from efficient_transformers import LanguageModel, Stack, build_model, model_names
+from efficient_transformers import LanguageModel, Stack, build_model, model_names, saving
 from efficient_transformers.models import VARIATIONS
 
 SIZES = {"vocab_size": 9, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_seq_len": 20, "dropout": 0.25}
@@ -18,7 +18,7 @@ OPTIONS = {
         "sharing": "none",
         "dilation": 2,
         "bias": True,
-        "start": "random",
+        "init": "random",
     },
     "primer": {"kernel_size": 2, "sharing": "all"},
     "hourglass": {
@@ -90,6 +90,7 @@ def test_config_json_holds_the_arguments_of_build_model(tmp_path, name):
     defaults = build_model(plain_name, **SIZES).config
     expected = {**defaults, "name": plain_name, **SIZES, **options, **OPTIONS.get(name, {})}
     config = json.loads((tmp_path / "config.json").read_text())
+    assert config.pop("format") == saving.FORMAT
     assert config == expected
     assert build_model(**config).config == expected
 
@@ -157,7 +158,9 @@ def test_options_of_another_configuration_are_refused(tmp_path):
 
 def test_another_models_name_is_refused(saved):
     edit_config(saved, name="primer-ez")
-    with pytest.raises(ValueError, match=r"config\.json of .*model describes no model: option is 'rotary'; expected"):
+    with pytest.raises(
+        ValueError, match=r"config\.json of .*model does not describe a model: option is 'rotary'; expected"
+    ):
         LanguageModel.from_pretrained(saved)
 
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers import randomize
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -30,13 +31,6 @@ from efficient_transformers.primer import SUBSETS
 SHARINGS = ["heads", "none", "all"]
 
 
-def randomize(module):
-    with torch.no_grad():
-        for p in module.parameters():
-            p.normal_()
-    return module
-
-
 def kernels(conv):
     """One kernel for each channel, ``[d_model, kernel_size]``; column ``j`` weighs the token ``j`` steps back."""
     D, H, K = conv.d_model, conv.n_heads, conv.kernel_size
@@ -49,7 +43,7 @@ def kernels(conv):
 def convolutions():
     """Any convolution of 12 channels, with random weights."""
     return st.builds(
-        lambda **options: randomize(CausalDepthwiseConv(12, 3, **options)),
+        lambda **options: randomize(CausalDepthwiseConv(12, 3, **options), 1.0),
         kernel_size=st.integers(1, 9),
         sharing=st.sampled_from(SHARINGS),
         dilation=st.integers(1, 3),
@@ -72,7 +66,7 @@ def test_convolution_is_a_padded_conv1d_with_groups(conv, seq_len, batch):
 @pytest.mark.parametrize("kernel_size", range(1, 8))
 @pytest.mark.parametrize("seq_len", [1, 4, 10])  # also shorter than the kernel
 def test_convolution_is_a_sum_of_shifted_copies(seq_len, kernel_size, sharing):
-    conv = randomize(CausalDepthwiseConv(8, 2, kernel_size, sharing)).double()
+    conv = randomize(CausalDepthwiseConv(8, 2, kernel_size=kernel_size, sharing=sharing), 1.0).double()
     x = torch.randn(2, seq_len, 8, dtype=torch.float64)
     w = kernels(conv)
     expected = torch.zeros_like(x)
@@ -83,7 +77,7 @@ def test_convolution_is_a_sum_of_shifted_copies(seq_len, kernel_size, sharing):
 
 
 def test_channels_are_laid_out_head_after_head():
-    conv = CausalDepthwiseConv(4, 2, 1, "none")
+    conv = CausalDepthwiseConv(4, 2, kernel_size=1, sharing="none")
     with torch.no_grad():
         conv.weight.copy_(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]))
     assert conv(torch.ones(1, 1, 4)).flatten().tolist() == [1, 2, 3, 4]
@@ -92,14 +86,14 @@ def test_channels_are_laid_out_head_after_head():
 @pytest.mark.parametrize("sharing", SHARINGS)
 @pytest.mark.parametrize("kernel_size", range(1, 8))
 def test_initial_kernel_is_the_official_one(kernel_size, sharing):
-    w = kernels(CausalDepthwiseConv(12, 3, kernel_size, sharing))
+    w = kernels(CausalDepthwiseConv(12, 3, kernel_size=kernel_size, sharing=sharing))
     expected = torch.tensor([0.5] + [0.5 / kernel_size] * (kernel_size - 1)).expand(12, -1)
     assert torch.equal(w, expected)
 
 
 @pytest.mark.parametrize(("sharing", "shape"), [("heads", (1, 4, 5)), ("none", (3, 4, 5)), ("all", (1, 1, 5))])
 def test_sharing_is_the_shape_of_the_only_parameter(sharing, shape):
-    conv = CausalDepthwiseConv(12, 3, 5, sharing)
+    conv = CausalDepthwiseConv(12, 3, kernel_size=5, sharing=sharing)
     assert {name: tuple(p.shape) for name, p in conv.named_parameters()} == {"weight": shape}
 
 
@@ -123,7 +117,7 @@ def test_extra_parameters_with_biases_are_those_of_the_annotated_original(sharin
 
 @pytest.mark.parametrize("sharing", SHARINGS)
 def test_convolution_has_no_bias_by_default(sharing):
-    conv = randomize(CausalDepthwiseConv(8, 2, 3, sharing))
+    conv = randomize(CausalDepthwiseConv(8, 2, sharing=sharing), 1.0)
     assert not conv(torch.zeros(2, 5, 8)).any()
 
 
@@ -131,7 +125,7 @@ def test_convolution_has_no_bias_by_default(sharing):
 @pytest.mark.parametrize("sharing", SHARINGS)
 def test_a_random_start_is_that_of_pytorchs_depthwise_convolution(sharing, bias):
     torch.manual_seed(0)
-    ours = CausalDepthwiseConv(3000, 2, 3, sharing, bias=bias, start="random")
+    ours = CausalDepthwiseConv(3000, 2, sharing=sharing, bias=bias, init="random")
     theirs = nn.Conv1d(3000, 3000, 3, groups=3000)
     bound = 3**-0.5
     for p, q in zip(ours.parameters(), theirs.parameters(), strict=False):
@@ -146,7 +140,7 @@ def test_a_random_start_is_that_of_pytorchs_depthwise_convolution(sharing, bias)
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("bias", [False, True])
 def test_convolution_gradients_are_exact(kernel_size, sharing, dilation, bias):
-    conv = CausalDepthwiseConv(4, 2, kernel_size, sharing, dilation, bias).double()
+    conv = CausalDepthwiseConv(4, 2, kernel_size=kernel_size, sharing=sharing, dilation=dilation, bias=bias).double()
     names, values = zip(*conv.named_parameters(), strict=True)
     x = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
     values = [torch.randn_like(v).requires_grad_() for v in values]
@@ -159,7 +153,10 @@ def test_convolution_gradients_are_exact(kernel_size, sharing, dilation, bias):
 
 @pytest.mark.parametrize("sharing", ["heads", "all"])
 def test_a_shared_kernel_is_the_unshared_one_with_equal_weights(sharing):
-    shared, own = randomize(CausalDepthwiseConv(12, 3, 3, sharing)), CausalDepthwiseConv(12, 3, 3, "none")
+    shared, own = (
+        randomize(CausalDepthwiseConv(12, 3, sharing=sharing), 1.0),
+        CausalDepthwiseConv(12, 3, sharing="none"),
+    )
     with torch.no_grad():
         own.weight.copy_(shared.weight.expand_as(own.weight))
     x = torch.randn(2, 7, 12)
@@ -178,7 +175,7 @@ def test_a_shared_kernel_is_the_unshared_one_with_equal_weights(sharing):
 @pytest.mark.parametrize("bias", [False, True])
 def test_expanded_kernels_compute_the_same_bit_for_bit(has, wanted, bias):
     options = {"vocab_size": 9, "d_model": 12, "n_heads": 3, "n_layers": 2, "bias": bias, "sharing": has}
-    model = randomize(build_model("primer-ez", **options))
+    model = randomize(build_model("primer-ez", **options), 1.0)
     before = [p.clone() for p in model.parameters()]
     expanded = expand_sharing(model, wanted)
     tokens = torch.randint(9, (2, 10))
@@ -199,7 +196,9 @@ def test_expanded_kernels_are_free_to_part():
 
 
 def test_an_expanded_model_can_be_saved_and_loaded(tmp_path):
-    model = expand_sharing(randomize(build_model("primer-ez-shared", vocab_size=9, d_model=8, n_heads=2, n_layers=1)))
+    model = expand_sharing(
+        randomize(build_model("primer-ez-shared", vocab_size=9, d_model=8, n_heads=2, n_layers=1), 1.0)
+    )
     model.save_pretrained(tmp_path / "model")
     tokens = torch.randint(9, (2, 7))
     assert torch.equal(LanguageModel.from_pretrained(tmp_path / "model")(tokens), model(tokens))
@@ -223,7 +222,7 @@ def test_squared_relu_derivative():
 
 
 def test_convolutions_come_after_the_projections():
-    attention = randomize(MultiDConvHeadAttention(8, 2)).double()
+    attention = randomize(MultiDConvHeadAttention(8, 2), 1.0).double()
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     names = [("conv_q", "query"), ("conv_k", "key"), ("conv_v", "value")]
     for (conv, linear), projected in zip(names, attention.project(x), strict=True):
@@ -233,7 +232,7 @@ def test_convolutions_come_after_the_projections():
 
 
 def test_convolutions_come_before_the_rotation():
-    attention = randomize(MultiDConvHeadAttention(8, 2)).double()
+    attention = randomize(MultiDConvHeadAttention(8, 2), 1.0).double()
     plain = MultiHeadAttention(8, 2).double()
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     queries, keys, values = attention.project(x)
@@ -245,7 +244,7 @@ def test_convolutions_come_before_the_rotation():
 
 
 def test_attention_map_times_convolved_values_is_the_forward_pass():
-    attention = randomize(MultiDConvHeadAttention(12, 3)).double()
+    attention = randomize(MultiDConvHeadAttention(12, 3), 1.0).double()
     x = torch.randn(2, 9, 12, dtype=torch.float64)
     mixed = attention.attention_map(x) @ attention.heads(x)[2]
     expected = attention.output(mixed.transpose(1, 2).flatten(2))
@@ -282,7 +281,7 @@ def test_width_one_and_weight_one_is_plain_attention_bit_for_bit(sharing, convol
 
 @pytest.mark.parametrize("convolve", SUBSETS)
 def test_only_what_is_asked_for_is_convolved(convolve):
-    attention = randomize(MultiDConvHeadAttention(8, 2, convolve))
+    attention = randomize(MultiDConvHeadAttention(8, 2, convolve), 1.0)
     x = torch.randn(2, 5, 8)
     plain = MultiHeadAttention.project(attention, x)
     for name, z, unconvolved in zip("qkv", attention.project(x), plain, strict=True):
@@ -332,7 +331,7 @@ def test_primer_ez_differs_from_the_baseline_in_activation_and_convolutions_only
 @pytest.mark.parametrize("name", [name for name in model_names() if name.startswith("primer")])
 def test_the_whole_model_compiles_to_one_graph(name):
     model = build_model(name, vocab_size=5, d_model=8, n_heads=2, n_layers=1)
-    model = randomize(model)
+    model = randomize(model, 1.0)
     compiled, tokens = torch.compile(model, fullgraph=True, backend="aot_eager"), torch.randint(5, (2, 6))
     torch.testing.assert_close(compiled(tokens), model(tokens))
     compiled(tokens).sum().backward()
@@ -357,7 +356,7 @@ def test_swiglu_has_as_many_parameters_as_the_others():
 
 
 def test_gated_feed_forward_is_its_equation():
-    layer = randomize(GatedFeedForward(6, 10, nn.SiLU())).double()
+    layer = randomize(GatedFeedForward(6, 10, nn.SiLU()), 1.0).double()
     x = torch.randn(2, 3, 6, dtype=torch.float64)
     gate, up = x @ layer.gate.weight.T, x @ layer.up.weight.T
     expected = (gate * torch.sigmoid(gate) * up) @ layer.down.weight.T
@@ -368,7 +367,7 @@ def test_gated_feed_forward_is_its_equation():
 
 
 def test_queries_are_made_from_keys():
-    attention = randomize(SharedQueryKeyAttention(8, 2)).double()
+    attention = randomize(SharedQueryKeyAttention(8, 2), 1.0).double()
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     q, k, v = attention.project(x)
     torch.testing.assert_close(k, attention.conv_k(x @ attention.key.weight.T), rtol=0, atol=1e-12)
@@ -378,7 +377,7 @@ def test_queries_are_made_from_keys():
 
 @given(shape=st.tuples(st.integers(1, 3), st.integers(1, 5)), scale=st.floats(0.1, 10), shift=st.floats(-10, 10))
 def test_primers_norm_is_layer_norm(shape, scale, shift):
-    ours = randomize(PrimerNorm(8)).double()
+    ours = randomize(PrimerNorm(8), 1.0).double()
     theirs = nn.LayerNorm(8, eps=1e-6).double()
     theirs.load_state_dict(ours.state_dict())
     x = scale * torch.randn(*shape, 8, dtype=torch.float64) + shift
@@ -393,7 +392,7 @@ def test_primers_norm_in_half_precision_computes_in_single():
 
 
 def test_primers_layer_normalizes_what_attention_reads_and_what_the_network_returns():
-    layer = randomize(build_model("primer", vocab_size=5, d_model=8, n_heads=2, n_layers=1).body[0]).double()
+    layer = randomize(build_model("primer", vocab_size=5, d_model=8, n_heads=2, n_layers=1).body[0], 1.0).double()
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     h = x + layer.attention(layer.norm1(x))
     network = layer.feed_forward.up(h).relu().square() @ layer.feed_forward.down.weight.T

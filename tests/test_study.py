@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from efficient_transformers import Metrics, TrainingConfig, build_model, load_corpus, study, train
+from efficient_transformers import Metrics, TrainingConfig, build_model, figures, load_corpus, study, train
 from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
@@ -218,7 +218,9 @@ def test_metrics_of_a_record_plot_themselves(runs, tmp_path):
     (record,) = read_records(tmp_path / "r.jsonl")
     metrics = study.metrics_of(record)
     assert isinstance(metrics, Metrics)
-    assert list(metrics.plot().lines[0].get_ydata()) == [m["validation_loss"] for m in record["metrics"]]
+    assert list(figures.plot_losses({"some": metrics}).lines[0].get_ydata()) == [
+        m["validation_loss"] for m in record["metrics"]
+    ]
     plt.close("all")
 
 

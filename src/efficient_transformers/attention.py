@@ -52,7 +52,7 @@ def rotate(x: Tensor, start: int | Tensor = 0, step: int = 1) -> Tensor:
     T, K = x.shape[-2:]
     exact = torch.promote_types(x.dtype, torch.float32)  # angles of half precision would be far too coarse
     pairs = x.view(*x.shape[:-1], K // 2, 2)  # (..., T, K/2, 2)
-    if is_plain(x) and x.dtype == exact and isinstance(start, int) and lies_in_pairs(x):
+    if is_plain(x) and x.dtype == exact and isinstance(start, int) and fits_registers(x):
         turned = torch.view_as_complex(pairs) * turns(T, K, start, step, exact)  # (..., T, K/2)
         return torch.view_as_real(turned).flatten(-2)
     angle = angles(T, K, start, step, x.device, exact)  # (T, K/2)
@@ -61,9 +61,13 @@ def rotate(x: Tensor, start: int | Tensor = 0, step: int = 1) -> Tensor:
     return torch.stack([real * cos - imag * sin, real * sin + imag * cos], dim=-1).flatten(-2)
 
 
-def lies_in_pairs(x: Tensor) -> bool:
-    """Whether neighboring channels can be viewed as complex numbers without a copy."""
-    return x.stride(-1) == 1 and not any(n % 2 for n in (*x.stride()[:-1], x.storage_offset()))
+def fits_registers(x: Tensor) -> bool:
+    """Whether neighboring channels can be viewed as complex numbers, and each token fills whole vector registers.
+
+    Where it does not, the last pairs are rounded in another way, which would depend on how a sequence is cut.
+    """
+    offsets = (*x.stride()[:-1], x.storage_offset())
+    return x.shape[-1] % 8 == 0 and x.stride(-1) == 1 and not any(n % 2 for n in offsets)
 
 
 def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:

@@ -34,8 +34,8 @@ def cost_model(body: nn.Module, seq_len: int) -> Cost:
 
     A layer at length :math:`T`, with matrices of :math:`M` numbers in all, takes :math:`M + 2TD` multiply-adds per
     token: each weight once, and scores and mixture against :math:`T` keys, which a kernel computes whole, masked
-    or not. Autograd keeps :math:`9D + D_\mathrm{ff}` numbers of it per token: input and output of both norms, query,
-    key and value, the heads' result and its copy, the hidden channels. A level that is shortened by :math:`k` costs
+    or not. Autograd keeps :math:`8D + D_\mathrm{ff}` numbers of it per token: input and output of both norms, query,
+    key and value, the heads' result, the hidden channels. A level that is shortened by :math:`k` costs
     :math:`1/k` of that per token, at length :math:`T/k`; resampling adds its own.
 
     Args:
@@ -54,7 +54,7 @@ def cost_model(body: nn.Module, seq_len: int) -> Cost:
         return sum((layer_cost(layer, seq_len) for layer in body), Cost(0, 0, 0))
     if isinstance(body, Hourglass):
         return hourglass_cost(body, seq_len)
-    raise TypeError(f"body is {type(body).__name__}; expected a Stack or an Hourglass")
+    raise TypeError(f"body is {type(body).__name__!r}; expected a Stack or an Hourglass")
 
 
 def parameter_count(*modules: nn.Module) -> int:
@@ -69,9 +69,9 @@ def layer_cost(layer: nn.Module, seq_len: int) -> Cost:
         and type(layer.attention) is MultiHeadAttention
         and isinstance(layer.feed_forward, FeedForward)
     ):
-        raise TypeError(f"a layer is {type(layer).__name__}; expected a TransformerLayer with MultiHeadAttention")
+        raise TypeError(f"a layer is {type(layer).__name__!r}; expected a TransformerLayer with MultiHeadAttention")
     D, matrices = layer.d_model, parameter_count(layer.attention, layer.feed_forward)
-    kept = 9 * D + layer.feed_forward.up.out_features
+    kept = 8 * D + layer.feed_forward.up.out_features
     return Cost(matrices + 2 * seq_len * D, 4 * kept, parameter_count(layer))
 
 
@@ -92,7 +92,7 @@ def shortening_cost(shorten: Shortening | AttentionBasedShortening, windows: int
         D, F = shorten.pool.d_model, shorten.feed_forward.up.out_features
         once = parameter_count(shorten.attention.key, shorten.attention.value)
         per_window = parameter_count(shorten.attention, shorten.feed_forward) - once
-        kept = 3 * D + share * (7 * D + F)
+        kept = 3 * D + share * (6 * D + F)
         block = Cost(once + share * per_window + 2 * windows * D, 4 * kept, once + share * per_window + share * 4 * D)
         return block + shortening_cost(shorten.pool, windows, share)
     matrix = parameter_count(shorten)
@@ -105,7 +105,7 @@ def up_sampling_cost(up_sample: NaiveUpSampling | AttentionBasedUpSampling, wind
         D, F = up_sample.expand.d_model, up_sample.feed_forward.up.out_features
         per_window = parameter_count(up_sample.attention.key, up_sample.attention.value)
         once = parameter_count(up_sample.attention, up_sample.feed_forward) - per_window
-        kept = 7 * D + F + share * 3 * D
+        kept = 6 * D + F + share * 3 * D
         block = Cost(once + share * per_window + 2 * windows * D, 4 * kept, once + share * per_window + 4 * D)
         return block + up_sampling_cost(up_sample.expand, windows, share)
     matrix = parameter_count(up_sample)

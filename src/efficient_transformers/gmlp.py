@@ -114,20 +114,23 @@ class SpatialGatingUnit(nn.Module):
         matrix = self.matrix(T).to(z.dtype)  # (T, T)
         return triangular_product(matrix, z) if self.causal else torch.bmm(matrix.expand(z.shape[0], -1, -1), z)
 
+    def check(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> None:
+        """Raise unless there is room for these tokens, and cache and mask fit."""
+        check_mixing(self.causal, x, cache, mask)
+        check_room(0 if cache is None else cache.length(self), x.shape[1], self.max_seq_len)
+
     def forward(
         self, z: Tensor, cache: Cache | None = None, mask: Tensor | None = None, attended: Tensor | None = None
     ) -> Tensor:
-        T = z.shape[1]
-        check_mixing(self.causal, z, cache, mask)
-        start = 0 if cache is None else cache.length(self)
-        check_room(start, T, self.max_seq_len)
+        T, start = z.shape[1], 0 if cache is None else cache.length(self)
+        self.check(z, cache, mask)
         passed, mixed = z.chunk(2, dim=-1) if self.gate == "split" else (z, z)  # (B, T, d_out) each
         mixed = self.norm(mixed)
         if mask is not None:
             mixed = mixed.masked_fill(~mask.unsqueeze(2), 0)  # a hidden token adds nothing, whatever it holds
         bias = self.bias[:T] if cache is None else self.bias[start + torch.arange(T, device=z.device)]
-        f = self.mix(mixed, cache) + bias[:, None]  # (B, T, d_out)
-        f = f if attended is None else f + attended
+        f = self.mix(mixed, cache).add_(bias[:, None])  # (B, T, d_out)
+        f = f if attended is None else f.add_(attended)
         return f if self.gate == "linear" else passed + f if self.gate == "additive" else passed * f
 
     def extra_repr(self) -> str:
@@ -187,7 +190,8 @@ class TinyAttention(Attention):
         if mask is not None:
             x = x.masked_fill(~mask.unsqueeze(2), 0)  # a weight of 0 would not stop what is not a number
             mask = mask[:, None, None, :]  # (B, 1, 1, T)
-        q, k, v = (self.split(f(x)) for f in (self.query, self.key, self.value))  # (B, 1, T, A) each
+        weight = torch.cat([self.query.weight, self.key.weight, self.value.weight])  # one product for three: (3A, D)
+        q, k, v = (self.split(z) for z in F.linear(x, weight).chunk(3, dim=-1))  # (B, 1, T, A) each
         return self.attend(q, k, v, start=start, cache=cache, mask=mask)  # (B, T, d_out)
 
 
@@ -237,6 +241,7 @@ class GMLPBlock(nn.Module):
         self.attention, self.dropout = tiny, nn.Dropout(dropout)
 
     def forward(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> Tensor:
+        self.gate.check(x, cache, mask)  # before the attention writes into the cache
         z = self.norm(x)  # (B, T, D)
         attended = None if self.attention is None else self.attention(z, cache, mask)
         z = F.gelu(self.up(z))  # (B, T, F)

@@ -1,0 +1,37 @@
+"""What several test files need."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from hypothesis import strategies as st
+
+from efficient_transformers import Cache
+
+
+def randomize(module, scale=0.1):
+    """Weights far from their special initial values, so that nothing is equal by accident; in eval mode."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(scale * torch.randn_like(p))
+    return module.eval()
+
+
+@st.composite
+def cut_points(draw, at_most):
+    """A length and any way of cutting it: the lengths of the pieces."""
+    length = draw(st.integers(1, at_most))
+    cuts = sorted(draw(st.sets(st.integers(1, length - 1)))) if length > 1 else []
+    return [end - start for start, end in pairwise([0, *cuts, length])]
+
+
+def in_pieces(module, x, pieces, cache=None):
+    """The outputs for ``[batch, seq, ...]`` read in pieces with a cache."""
+    cache = Cache(x.shape[0]) if cache is None else cache
+    return torch.cat([module(piece, cache) for piece in x.split(pieces, dim=1)], dim=1)
+
+
+def assert_equal_up_to(tolerance, actual, expected):
+    """No element differs by more than ``tolerance``."""
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
