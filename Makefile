@@ -1,16 +1,32 @@
 PYTHON ?= python3
 BIN = .venv/bin
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
+ABOUT_THE_BOOK = build notebooks repository site
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: book test notebooks benchmarks serve clean repository requirements
+.PHONY: help book lint quick test test-long notebooks benchmarks serve clean repository requirements
+
+help:                       ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
 book: .venv/ready           ## the site, at _build/html/index.html
 	$(BIN)/jupyter-book build . -W -n --keep-going
 
-test: .venv/ready book      ## format, lint, types, then every test, the notebooks included
-	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/test_build.py --ignore tests/test_nbval.py
-	$(BIN)/pytest tests/test_build.py tests/test_nbval.py
+lint: .venv/ready           ## format, lint, types, and which module may import which
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+quick: lint                 ## lint, and the tests of the package without the slow ones: for every change
+	$(PYTEST) -n 2 -m 'not slow and not long' $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
+
+test: lint book             ## lint, then every test, the notebooks included: before a commit
+	$(PYTEST) -n 2 --dist loadfile --ignore tests/test_build.py
+	$(PYTEST) tests/test_build.py
+	$(PYTEST) -n 2 --dist loadfile --nbval notebooks
+
+test-long: .venv/ready      ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
+	HYPOTHESIS_PROFILE=long $(PYTEST) -n 2 --dist loadfile -m 'long or not long' tests
+	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest -n 2 --dist loadfile --nbval .
+	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval notebooks
 
 notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
 	$(BIN)/python tools/run_notebooks.py

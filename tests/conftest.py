@@ -1,12 +1,15 @@
 """What all tests of the package share: one thread, a fixed seed, and property tests that always try the same cases."""
 
+import os
+
 import pytest
 import torch
 from accelerate.state import AcceleratorState
 from hypothesis import settings
 
 settings.register_profile("package", derandomize=True, deadline=None, max_examples=20)
-settings.load_profile("package")
+settings.register_profile("long", derandomize=True, deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "package"))
 
 
 @pytest.fixture(autouse=True)

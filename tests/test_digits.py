@@ -78,3 +78,12 @@ def test_images_and_masks_of_another_shape_are_refused(images, mask, message):
 def test_a_mask_of_numbers_is_refused():
     with pytest.raises(TypeError, match=r"mask is torch.float32; expected a torch.bool tensor"):
         DigitClassifier(d_model=4, d_ffn=8, n_layers=1)(torch.rand(2, 8, 8), torch.ones(2, 8, 8))
+
+
+def test_what_a_hidden_pixel_holds_changes_nothing():
+    model = DigitClassifier(side=3).eval()
+    images, mask = torch.rand(2, 3, 3), torch.ones(2, 3, 3, dtype=torch.bool)
+    mask[:, 0, 0] = False
+    expected = model(images, mask)
+    images[:, 0, 0] = torch.nan
+    assert torch.equal(model(images, mask), expected)

@@ -12,7 +12,7 @@ every_model = pytest.mark.parametrize("name", model_names())
 
 def small_model(name="transformer", vocab_size=11, dropout=0.0):
     """A model whose predictions are far from uniform, depend on all tokens, and do not just repeat the last one."""
-    torch.manual_seed(31)
+    torch.manual_seed(26)
     model = build_model(name, vocab_size=vocab_size, d_model=16, n_layers=2, n_heads=2, max_seq_len=40, dropout=dropout)
     with torch.no_grad():
         for p in model.body.parameters():

@@ -19,8 +19,8 @@ from efficient_transformers import (
     Stack,
     TinyAttention,
     build_model,
-    products,
     leak_map,
+    products,
     triangular_product,
 )
 from efficient_transformers.products import fft_product, tiles, toeplitz
@@ -418,3 +418,25 @@ def test_a_piece_that_is_too_long_leaves_the_cache_as_it_was(d_attention):
 def test_a_stack_of_blocks_is_an_encoder():
     encoder = Stack(GMLPBlock(6, 8, 9, causal=False) for _ in range(2))
     assert encoder(torch.randn(2, 9, 6)).shape == (2, 9, 6)
+
+
+@pytest.mark.parametrize("T", [1, 4, 6])
+def test_a_weight_larger_than_the_sequence_has_a_gradient_of_zero_beyond_it(T, tile):
+    weight, x = torch.randn(6, 6, requires_grad=True), torch.randn(2, T, 8)
+    triangular_product(weight, x).sum().backward()
+    assert torch.equal(weight.grad[T:], torch.zeros(6 - T, 6))
+    expected = (x @ torch.ones(8)).sum(0).expand(T, T).tril()  # d/dW_ts of the sum: x_s, summed
+    torch.testing.assert_close(weight.grad[:T, :T], expected)
+
+
+def test_a_weight_smaller_than_the_sequence_is_refused():
+    with pytest.raises(ValueError, match=r"weight.shape is \(3, 3\); expected at least as many rows and columns"):
+        triangular_product(torch.randn(3, 3), torch.randn(1, 4, 2))
+
+
+def test_what_a_hidden_token_holds_does_not_pass_through_the_attention():
+    block = randomize(GMLPBlock(6, 8, 9, causal=False, d_attention=3), 0.3)
+    x, mask = torch.randn(1, 9, 6), torch.arange(9)[None] < 6
+    x[:, 6:] = torch.nan
+    assert block(x, mask=mask)[:, :6].isfinite().all()
+    torch.testing.assert_close(block(x, mask=mask)[:, :6], block(x[:, :6]), rtol=0, atol=1e-5)

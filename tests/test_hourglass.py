@@ -415,3 +415,47 @@ def test_hourglass_alone_is_a_module_like_any_other():
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     x = torch.randn(2, 9, 8)
     torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_a_two_sided_hourglass_refuses_a_cache():
+    with pytest.raises(ValueError, match=r"cache .*expected None, for"):
+        hourglass([2], causal=False)(torch.randn(1, 4, 8), Cache(1))
+    pool = AvgPoolShortening(8, 2, causal=False)
+    with pytest.raises(ValueError, match=r"cache .*expected None, for a shortening that is not causal"):
+        pool(torch.randn(1, 4, 8), Cache(1))
+    with pytest.raises(ValueError, match=r"cache .*expected None, for attention that is not causal"):
+        CrossAttention(8, 2, query_step=1, key_step=2, causal=False)(
+            torch.randn(1, 4, 8), torch.randn(1, 2, 8), Cache(1)
+        )
+
+
+def test_an_up_sampling_of_another_factor_is_refused():
+    with pytest.raises(ValueError, match=r"up_sample\.factor is 3; expected 4, as the shortening has"):
+        Hourglass(
+            before=nn.Identity(),
+            shorten=AvgPoolShortening(8, 4),
+            inside=nn.Identity(),
+            up_sample=NaiveUpSampling(8, 3),
+            after=nn.Identity(),
+            d_model=8,
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"pooling": "linear"},
+            "pooling is 'linear'; expected 'average', which is not used, with shortening='average'",
+        ),
+        (
+            {"expansion": "linear"},
+            "expansion is 'linear'; expected 'naive', which is not used, with up_sampling='naive'",
+        ),
+    ],
+)
+def test_an_option_that_nothing_would_use_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        build_model("hourglass", vocab_size=5, d_model=8, n_heads=2, **options)
+    with pytest.raises(ValueError, match=message):
+        hourglass([2], **options)

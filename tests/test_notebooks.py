@@ -6,20 +6,17 @@ import ast
 import importlib
 import pkgutil
 import re
-import sys
 import warnings
 from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
+import run_notebooks
 
 import efficient_transformers
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
-import run_notebooks  # noqa: E402
-
 CHAPTERS = run_notebooks.chapters()
 
 

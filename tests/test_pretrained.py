@@ -1,6 +1,7 @@
 """Saving and loading: a folder restores the exact model, and a folder that cannot says why."""
 
 import json
+import time
 
 import pytest
 import torch
@@ -196,3 +197,60 @@ def test_a_model_that_build_model_did_not_make_is_refused_and_leaves_no_folder(t
     with pytest.raises(ValueError, match=r"LanguageModel.*build_model"):
         model.save_pretrained(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("found", [None, 1, 3, "2"])
+def test_a_folder_of_another_format_is_refused(saved, found):
+    """Its weights would load, and rotary positions would turn other pairs of channels."""
+    config = json.loads((saved / "config.json").read_text())
+    config = {k: v for k, v in config.items() if k != "format"} | ({} if found is None else {"format": found})
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"the format of .*config\.json is .*; expected 2; save the model again"):
+        LanguageModel.from_pretrained(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("transformer", {"n_layers": 10**9}),
+        ("transformer", {"n_layers": None}),
+        ("transformer", {"n_layers": "2"}),
+        ("transformer", {"d_model": 10**12}),
+        ("transformer", {"vocab_size": 10**15}),
+        ("hourglass", {"hierarchy": "500000000@1 1@2 500000000@1", "n_layers": None}),
+        ("hourglass", {"hierarchy": "1@1 1000000000@2 1@1"}),
+        ("gmlp", {"max_seq_len": 60_000}),
+    ],
+    ids=str,
+)
+def test_nothing_is_built_before_a_config_is_known_to_fit_the_weights(tmp_path, name, changes):
+    some_model(name).save_pretrained(tmp_path)
+    edit_config(tmp_path, **changes)
+    before = time.perf_counter()
+    with pytest.raises(ValueError, match=r"config\.json"):
+        LanguageModel.from_pretrained(tmp_path)
+    assert time.perf_counter() - before < 5
+
+
+@pytest.mark.parametrize("config", ["[1]", "null", "3", '"transformer"'])
+def test_a_config_that_is_not_an_object_is_refused(saved, config):
+    (saved / "config.json").write_text(config)
+    with pytest.raises(ValueError, match=r"config\.json is .*; expected an object"):
+        LanguageModel.from_pretrained(saved)
+
+
+@pytest.mark.parametrize("folder", ["runs/typo", "runs/some/typo", "typo"])
+def test_a_folder_that_is_not_there_is_not_looked_for_elsewhere(tmp_path, monkeypatch, folder):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: pytest.fail("the Hub was asked"))
+    with pytest.raises(ValueError, match=f"folder is '{folder}'; expected a folder, or owner/name on the Hugging Face"):
+        LanguageModel.from_pretrained(folder)
+
+
+def test_a_name_on_the_hub_is_downloaded(saved, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: asked.append(name) or str(saved))
+    assert LanguageModel.from_pretrained("owner/some-model").config["name"] == "transformer"
+    assert asked == ["owner/some-model"]

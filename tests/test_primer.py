@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import randomize
+from helpers import assert_equal_up_to, randomize
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -412,3 +412,12 @@ def test_options_reach_every_layer():
     model = build_model("primer-ez", vocab_size=5, d_model=8, n_heads=2, n_layers=2, kernel_size=5, sharing="none")
     shapes = [tuple(m.weight.shape) for m in model.modules() if isinstance(m, CausalDepthwiseConv)]
     assert shapes == [(2, 4, 5)] * 6
+
+
+@pytest.mark.parametrize("mean", [0.0, 10.0, 1000.0, 1000.1])
+@pytest.mark.parametrize("spread", [0.0, 0.001, 1.0])
+def test_primer_norm_is_exact_far_from_zero(mean, spread):
+    x = mean + spread * torch.randn(64, 128)
+    y, exact = PrimerNorm(128)(x), PrimerNorm(128).double()(x.double())
+    last_digit = mean * 2**-23  # of the mean in float32, which the division magnifies
+    assert_equal_up_to(1e-4 + last_digit / (spread**2 + 1e-6) ** 0.5, y.double(), exact)

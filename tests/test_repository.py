@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import repository
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
-import repository  # noqa: E402
 
 # Repositories of others that the chapters link to.
 CITED = {"google-research/google-research", "google/trax", "karpathy/nanoGPT", "karpathy/nanochat"}

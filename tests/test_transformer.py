@@ -9,8 +9,10 @@ from helpers import randomize
 from torch import nn
 
 from efficient_transformers import (
+    Cache,
     FeedForward,
     LanguageModel,
+    LearnedPositions,
     MultiHeadAttention,
     Stack,
     TransformerLayer,
@@ -268,3 +270,23 @@ def test_two_sided_attention_sees_everything():
     assert (maps > 0).all()
     mixed = maps @ attention.heads(x)[2]
     torch.testing.assert_close(attention(x), attention.output(mixed.transpose(1, 2).flatten(2)), rtol=0, atol=1e-10)
+
+
+# Learned positions
+
+
+def test_learned_positions_with_a_cache_take_the_next_ones():
+    positions = LearnedPositions(4, 6)
+    x, cache = torch.zeros(2, 6, 4), Cache(2)
+    pieces = [positions(piece, cache) for piece in x.split([3, 2, 1], dim=1)]
+    assert torch.equal(torch.cat(pieces, 1), positions.weight.expand(2, -1, -1))
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_learned_positions_end(static):
+    positions, cache = LearnedPositions(4, 6), Cache(2, 9 if static else None)
+    positions(torch.zeros(2, 4, 4), cache)
+    with pytest.raises((ValueError, IndexError)):
+        positions(torch.zeros(2, 3, 4), cache)
+    with pytest.raises(ValueError, match="the sequence length is 7; expected at most max_seq_len=6"):
+        positions(torch.zeros(2, 7, 4))

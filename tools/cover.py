@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import torch
 from matplotlib.colors import ListedColormap
 
 from efficient_transformers import CausalDepthwiseConv, figures, leak_map, study
@@ -15,6 +14,7 @@ x = F.pad(x, (0, 0, W - 1, 0))
 y = F.conv2d(x.mT[:, :, None], kernel)"""
 
 
+@figures.styled
 def main() -> None:
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.1), layout="constrained", width_ratios=(4, 2.6, 4))
     for ax, title in zip(axes, ("an equation and its code", "what it depends on", "what it buys"), strict=True):
@@ -24,10 +24,7 @@ def main() -> None:
     axes[0].axis("off")
     seen = (leak_map(CausalDepthwiseConv(8, 2), 12) > 0).int()
     axes[1].imshow(seen, cmap=ListedColormap(["white", "#4C78A8"]))
-    axes[1].set_xticks(torch.arange(0.5, 11), [])
-    axes[1].set_yticks(torch.arange(0.5, 11), [])
-    axes[1].grid(color="#CCCCCC", lw=0.5)
-    axes[1].tick_params(length=0)
+    figures.bare_grid(axes[1], 12, 12)
     axes[1].set(xlabel="input position", ylabel="output position")
     groups = study.by_label(study.load_study("learning-rate"))
     runs = {name: study.metrics_of(groups[f"{name} 0.003"][0]) for name in ("transformer", "primer-ez")}

@@ -4,15 +4,12 @@ python tools/screenshots.py [page ...] --out DIR      pages as under _build/html
 """
 
 import argparse
-import sys
 from pathlib import Path
 
+import browser
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import browser  # noqa: E402  (beside the tests, which are its main user)
 
 
 def main() -> None:

@@ -88,9 +88,10 @@ def shape_trace(module: nn.Module, *inputs: Any) -> ShapeTrace:
         *inputs: what it is called with.
 
     Returns:
-        A table that prints itself; parameters are those of the submodule alone, without its children's.
+        A table that prints itself; parameters are those of the submodule alone, without those of its children that
+        have rows of their own.
     """
-    rows: list[tuple[str, str, str, str, int]] = []
+    calls: list[tuple[str, nn.Module, str, str]] = []
 
     def shape(value: Any) -> str:
         tensors = [value] if isinstance(value, Tensor) else value if isinstance(value, (tuple, list)) else []
@@ -98,8 +99,7 @@ def shape_trace(module: nn.Module, *inputs: Any) -> ShapeTrace:
 
     def hook(name: str) -> Callable[..., None]:
         def record(m: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            own = sum(p.numel() for p in m.parameters(recurse=False))
-            rows.append((name or "(all)", type(m).__name__, shape(args), shape(output), own))
+            calls.append((name, m, shape(args), shape(output)))
 
         return record
 
@@ -109,7 +109,12 @@ def shape_trace(module: nn.Module, *inputs: Any) -> ShapeTrace:
     finally:
         for handle in handles:
             handle.remove()
-    return ShapeTrace(rows)
+    own = dict.fromkeys([name for name, *_ in calls], 0)
+    for parameter, p in module.named_parameters():
+        path = parameter.split(".")
+        prefixes = (".".join(path[:n]) for n in reversed(range(len(path))))
+        own[next(prefix for prefix in prefixes if prefix in own)] += p.numel()
+    return ShapeTrace([(name or "(all)", type(m).__name__, x, y, own[name]) for name, m, x, y in calls])
 
 
 class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]

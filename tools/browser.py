@@ -1,4 +1,4 @@
-"""A browser that looks at the built book: shared by test_site.py and tools/screenshots.py."""
+"""A browser that looks at the built book: shared by tests/test_site.py and screenshots.py."""
 
 from __future__ import annotations
 

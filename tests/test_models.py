@@ -1,0 +1,131 @@
+"""Families and their options, starting weights, what an import costs, and what a printed model says."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, fields
+from typing import get_type_hints
+
+import pytest
+import torch
+from torch import nn
+
+from efficient_transformers import (
+    FeedForward,
+    LanguageModel,
+    MultiHeadAttention,
+    PrimerLayer,
+    TransformerLayer,
+    build_model,
+    initialize,
+    model_names,
+)
+from efficient_transformers.family import Family
+from efficient_transformers.models import FAMILIES
+
+SIZES = {"vocab_size": 7, "d_model": 8, "n_heads": 2, "max_seq_len": 12}
+HEAVY = ("accelerate", "huggingface_hub", "matplotlib", "pooch", "safetensors", "scipy", "sklearn")
+
+every_model = pytest.mark.parametrize("name", model_names())
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagFamily(Family):
+    """A sixth family: the mean of all tokens so far, with a learned weight."""
+
+    scale: float = 1.0
+
+    def make_layer(self, sizes):
+        layer = nn.Linear(sizes.d_model, sizes.d_model)
+        layer.forward = lambda x, cache=None: x + self.scale * nn.functional.linear(x.cumsum(1), layer.weight)
+        return layer
+
+
+def test_a_sixth_family_is_one_class_and_one_entry(monkeypatch, tmp_path):
+    monkeypatch.setitem(FAMILIES, "bag", BagFamily)
+    assert "bag" in model_names()
+    model = build_model("bag", **SIZES, scale=0.5)
+    assert len(model.body) == 4
+    assert model.config["scale"] == 0.5
+    with pytest.raises(TypeError, match=r"option is 'width'; expected one of \['scale'\], the options of 'bag'"):
+        build_model("bag", **SIZES, width=1)
+    model.save_pretrained(tmp_path / "bag")
+    tokens = torch.randint(7, (2, 5))
+    assert torch.equal(LanguageModel.from_pretrained(tmp_path / "bag")(tokens), model.eval()(tokens))
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_every_option_has_a_type_and_a_default(family):
+    types = get_type_hints(family)
+    for field in fields(family):
+        assert types[field.name] is not str, f"{field.name} is one of some names, which a Literal can say"
+        assert getattr(family(), field.name) == field.default
+    assert family.__doc__
+
+
+@every_model
+def test_a_config_makes_the_same_model_again(name):
+    model = build_model(name, **SIZES)
+    again = build_model(**model.config)
+    assert again.config == model.config
+    assert str(again) == str(model)
+    assert json.loads(json.dumps(model.config)) == model.config
+
+
+@every_model
+def test_layers_begin_as_the_identity_unless_a_norm_follows(name):
+    model = build_model(name, **SIZES).double()
+    x = torch.randn(2, 9, 8, dtype=torch.float64)
+    for layer in model.modules():
+        if isinstance(layer, TransformerLayer):
+            change = (layer(x) - x).abs().max()
+            assert (change > 0.1) if isinstance(layer, PrimerLayer) else (change == 0)
+
+
+def test_initialize_serves_layers_in_a_model_of_ones_own():
+    layer = TransformerLayer(MultiHeadAttention(64, 4), FeedForward(64, 256, nn.ReLU()), 64)
+    own = nn.Sequential(nn.Linear(16, 64), layer)
+    initialize(own)
+    x = torch.randn(2, 5, 64)
+    assert torch.equal(layer(x), x)
+    assert own[0].weight.std().item() == pytest.approx(16**-0.5, rel=0.1)
+    assert layer.feed_forward.up.weight.std().item() == pytest.approx(64**-0.5, rel=0.1)
+
+
+@every_model
+def test_a_printed_model_says_what_matters(name):
+    printed = str(build_model(name, **SIZES))
+    if "mlp" in name:
+        assert "gate='split', weight='dense', max_seq_len=12, causal=True" in printed
+    else:
+        assert "n_heads=2, rotary=True, causal=True" in printed
+    if "primer" in name:
+        assert "8, n_heads=2, kernel_size=3, dilation=1, kernels=" in printed
+    if name == "hourglass":
+        assert "factor=4, causal=True" in printed
+
+
+def run_alone(code):
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return result.stdout.splitlines()
+
+
+def test_an_import_loads_nothing_heavy_but_torch():
+    seconds, loaded = run_alone(
+        "import sys, time, torch; t = time.perf_counter(); import efficient_transformers;"
+        f"print(time.perf_counter() - t); print([m for m in {HEAVY} if m in sys.modules])"
+    )
+    assert loaded == "[]"
+    assert float(seconds) < 0.5  # 0.04 on a quiet machine
+
+
+def test_figures_leave_the_readers_style_alone():
+    same, colors = run_alone(
+        "import matplotlib as mpl, matplotlib.pyplot as plt; mpl.use('agg'); before = dict(mpl.rcParams);"
+        "from efficient_transformers import diagrams, figures;"
+        "ax = figures.curves({'': {'a': ([1, 2], [3, 4])}}, 'x', 'y').axes[0];"
+        "print(dict(mpl.rcParams) == before); print(ax.lines[0].get_color(), figures.OTHERS[0])"
+    )
+    assert same == "True"
+    ours, wanted = colors.split()
+    assert ours == wanted
