@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: book test notebooks benchmarks serve clean repository requirements
+.PHONY: book test notebooks benchmarks gpu serve clean repository requirements
 
 book: .venv/ready           ## the site, at _build/html/index.html
 	$(BIN)/jupyter-book build . -W -n --keep-going
@@ -20,6 +20,9 @@ benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machi
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/hourglass.py
 	$(BIN)/python benchmarks/gmlp.py
+
+gpu: .venv/ready            ## on a machine with CUDA: tests, speed, a recipe; writes benchmarks/results/gpu.json
+	$(BIN)/python benchmarks/gpu.py
 
 serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
