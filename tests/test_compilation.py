@@ -73,23 +73,35 @@ def test_a_model_trains_in_generated_code_like_in_eager_mode(case, device):
     assert_trains_like_eager(case, device, "inductor")
 
 
+@torch.no_grad()
+def assert_decoding_is_compiled_once(case, device, backend):
+    """Once for each kind of step; and the logits are those of the model without a cache."""
+    model, prompt, n = small_model(case, device), 5, 200
+    tokens, cache = some_tokens(2, prompt + n, device), Cache(2, MAX_LEN)
+    counter, compiled = CompileCounterWithBackend(backend), []
+    step = torch.compile(model, fullgraph=True, dynamic=False, backend=counter)
+    logits = [model(tokens[:, :prompt], cache)]
+    for token in tokens[:, prompt:].split(1, dim=1):
+        logits.append(step(token, cache))
+        compiled.append(counter.frame_count)
+    torch.testing.assert_close(torch.cat(logits, dim=1), model(tokens), rtol=0, atol=TOLERANCE[device])
+    assert cache.tokens_read == prompt + n
+    period = math.prod(factors(case))
+    kinds = 1 + sum(k - 1 for k in factors(case))  # each level's steps without a new window, and the one with all
+    assert compiled[period - 1 :] == [kinds] * (n - period + 1)
+
+
 @every_device
 @every_case_in_time
 def test_decoding_with_a_static_cache_is_compiled_once_for_each_kind_of_step(case, device):
-    model, prompt, n = small_model(case, device), 5, 200
-    tokens, cache = some_tokens(2, prompt + n, device), Cache(2, MAX_LEN)
-    counter, compiled = CompileCounterWithBackend("aot_eager"), []
-    step = torch.compile(model, fullgraph=True, dynamic=False, backend=counter)
-    with torch.no_grad():
-        logits = [model(tokens[:, :prompt], cache)]
-        for token in tokens[:, prompt:].split(1, dim=1):
-            logits.append(step(token, cache))
-            compiled.append(counter.frame_count)
-        torch.testing.assert_close(torch.cat(logits, dim=1), model(tokens), rtol=0, atol=TOLERANCE[device])
-    assert cache.tokens_read == prompt + n
-    period = math.prod(factors(case))
-    kinds = 1 + sum(k - 1 for k in factors(case))  # which levels read on, and where in its window the outermost stands
-    assert compiled[period - 1 :] == [kinds] * (n - period + 1)
+    assert_decoding_is_compiled_once(case, device, "aot_eager")
+
+
+@pytest.mark.long
+@every_device
+@pytest.mark.parametrize("case", ["transformer", "hourglass", "gmlp"])
+def test_decoding_in_generated_code_is_compiled_as_often(case, device):
+    assert_decoding_is_compiled_once(case, device, "inductor")
 
 
 def test_with_a_growing_cache_the_same_count_sees_every_step():
