@@ -17,6 +17,7 @@ def one_thread_and_one_seed():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    torch.backends.cudnn.allow_tf32 = False  # on a GPU, convolutions would be rounded to 10 bits
     yield
     torch.set_num_threads(threads)
 

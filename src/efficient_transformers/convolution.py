@@ -94,10 +94,11 @@ class CausalDepthwiseConv(nn.Module):
 def causal_conv(x: Tensor, kernel: Tensor, bias: Tensor | None, dilation: int) -> Tensor:
     """``conv1d`` of ``[batch, channels, past + seq]`` with a kernel ``[channels, 1, W]`` for each channel.
 
-    On the CPU the channels, which lie side by side in memory, are left there: only ``conv2d`` knows how.
+    A token's channels lie side by side in memory before and after: fused attention takes no others on a GPU. On the
+    CPU they are left there: only ``conv2d`` knows how.
     """
     if not is_plain(x):
-        return F.conv1d(x, kernel, bias, dilation=dilation, groups=len(kernel))
+        return F.conv1d(x, kernel, bias, dilation=dilation, groups=len(kernel)).mT.contiguous().mT
     y = F.conv2d(x.unsqueeze(2), kernel.unsqueeze(2), bias, dilation=(1, dilation), groups=len(kernel))
     return y.squeeze(2)
 

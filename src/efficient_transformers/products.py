@@ -92,8 +92,8 @@ def toeplitz(kernel: Tensor, start: int = 0) -> Tensor:
         kernel: ``[2 * seq - 1]``; the weights of the offsets :math:`t - s` from ``1 - seq`` to ``seq - 1``.
         start: the first row.
     """
-    T = (len(kernel) + 1) // 2
-    return kernel.flip(0).unfold(0, T, 1)[: T - start].flip(0)  # (T - start, T)
+    T = (kernel.shape[0] + 1) // 2
+    return kernel.flip(0).as_strided((T, T), (1, 1))[: T - start].flip(0)  # (T - start, T)
 
 
 def fft_product(kernel: Tensor, x: Tensor) -> Tensor:

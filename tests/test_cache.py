@@ -1,0 +1,116 @@
+"""What a search does with a cache between steps, and what an interrupted step leaves behind."""
+
+import copy
+
+import pytest
+import torch
+from small_models import MAX_LEN, every_case, small_model, some_tokens
+from torch import nn
+
+from efficient_transformers import Cache, PrimerNorm
+
+growing_and_static = pytest.mark.parametrize("room", [None, MAX_LEN], ids=["growing", "static"])
+TOLERANCE = 1e-5
+
+
+def assert_close(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE)
+
+
+def after_a_prompt(case, room, batch=2, length=9):
+    model, tokens, cache = small_model(case), some_tokens(batch, 24), Cache(batch, room)
+    model(tokens[:, :length], cache)
+    return model, tokens, cache
+
+
+@growing_and_static
+@every_case
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, Cache.clone], ids=["deepcopy", "clone"])
+@torch.no_grad()
+def test_a_copy_and_the_original_go_different_ways(case, room, duplicate):
+    model, tokens, cache = after_a_prompt(case, room)
+    other, others_tokens = duplicate(cache), torch.cat([tokens[:, :9], (tokens[:, 9:] + 1) % 11], dim=1)
+    ways = [(cache, tokens, []), (other, others_tokens, [])]
+    for t in range(9, 24):
+        for memory, text, logits in ways:  # in turn, so that each could disturb the other
+            logits.append(model(text[:, t : t + 1], memory))
+    for memory, text, logits in ways:
+        assert_close(torch.cat(logits, dim=1), model(text)[:, 9:])
+        assert memory.tokens_read == 24
+
+
+@growing_and_static
+@every_case
+@torch.no_grad()
+def test_an_expanded_cache_reads_several_continuations_of_each_sequence(case, room):
+    model, tokens, cache = after_a_prompt(case, room)
+    texts = torch.cat([tokens[:, :9].repeat_interleave(3, dim=0), some_tokens(6, 15)], dim=1)
+    assert_close(model(texts[:, 9:], cache.expand(3)), model(texts)[:, 9:])
+    assert_close(model(tokens[:, 9:], cache), model(tokens)[:, 9:])  # the original is as it was
+
+
+@growing_and_static
+@every_case
+@torch.no_grad()
+def test_a_reordered_cache_has_the_chosen_rows(case, room):
+    model, tokens, cache = after_a_prompt(case, room, batch=3)
+    rows = torch.tensor([2, 0, 2, 2])
+    texts = torch.cat([tokens[rows, :9], some_tokens(4, 15)], dim=1)
+    assert_close(model(texts[:, 9:], cache.reorder(rows)), model(texts)[:, 9:])
+    assert_close(model(tokens[:, 9:], cache), model(tokens)[:, 9:])
+
+
+@torch.no_grad()
+def beam_search(model, beams, n, width, cache=None):
+    """The likeliest continuations that a beam finds, their scores, and which beams each step went on with."""
+    unread, scores, history = beams, torch.zeros(1, 1), []
+    for _ in range(n):
+        logits = model(unread, cache)[:, -1]  # (beams, V)
+        scores, best = (scores + logits.log_softmax(-1)).flatten().topk(width)
+        rows, tokens = best // model.vocab_size, best % model.vocab_size
+        beams = torch.cat([beams[rows], tokens[:, None]], dim=1)
+        unread, cache = (beams, None) if cache is None else (tokens[:, None], cache.reorder(rows))
+        scores, history = scores[:, None], [*history, rows]
+    return beams, scores, history
+
+
+@growing_and_static
+@every_case
+def test_beam_search_with_a_cache_finds_what_it_finds_without(case, room):
+    model, prompt = small_model(case), some_tokens(1, 5)
+    beams, scores, _ = beam_search(model, prompt, 20, 4, Cache(1, room))
+    expected, expected_scores, history = beam_search(model, prompt, 20, 4)
+    assert torch.equal(beams, expected)
+    torch.testing.assert_close(scores, expected_scores, rtol=0, atol=20 * TOLERANCE)
+    assert any(not torch.equal(rows, torch.arange(4)) for rows in history[1:])  # or no row would have changed place
+
+
+def interrupt(module, args):
+    raise KeyboardInterrupt
+
+
+@growing_and_static
+@every_case
+@torch.no_grad()
+def test_a_cache_whose_step_was_interrupted_says_so(case, room):
+    model, tokens, cache = after_a_prompt(case, room)
+    before = cache.clone()
+    norms = [m for m in model.modules() if isinstance(m, nn.LayerNorm | PrimerNorm)]
+    handle = norms[len(norms) // 2].register_forward_pre_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model(tokens[:, 9:13], cache)
+    handle.remove()
+    for damaged in (cache, cache.clone(), cache.reorder(torch.tensor([1, 0]))):
+        with pytest.raises(ValueError, match="the cache is one whose last step was interrupted"):
+            model(tokens[:, 9:13], damaged)
+    assert_close(model(tokens[:, 9:], before), model(tokens)[:, 9:])
+
+
+@every_case
+@torch.no_grad()
+def test_a_step_that_is_refused_leaves_the_cache_as_it_was(case):
+    model, tokens, cache = after_a_prompt(case, None)
+    for wrong in (tokens[:1], tokens + 100, some_tokens(2, MAX_LEN)):
+        with pytest.raises(ValueError, match="expected"):
+            model(wrong, cache)
+    assert_close(model(tokens[:, 9:], cache), model(tokens)[:, 9:])
