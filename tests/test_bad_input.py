@@ -157,7 +157,7 @@ BAD = {
         lambda: build_model("gmlp", vocab_size=5, fft=True), ValueError, ["fft is True", "not Toeplitz"]),
     "model: another attention than the name says": (
         lambda: build_model("amlp", vocab_size=5, d_attention=32), ValueError, ["d_attention is 32", "64"]),
-    "causal that is no bool": (lambda: gated(causal=None), TypeError, ["causal is None", "True or False"]),
+    "causal that is not a bool": (lambda: gated(causal=None), TypeError, ["causal is None", "True or False"]),
     "block: too long": (
         lambda: gated()(torch.zeros(2, 5, 6)), ValueError, ["the sequence length is 5", "max_seq_len=4"]),
     "gate alone, too long": (
@@ -195,7 +195,7 @@ BAD = {
         lambda: CausalDepthwiseConv(8, 2)(torch.zeros(3, 1, 8), Cache(2)), ValueError, ["the batch size is 3", "2"]),
     # generation
     "negative temperature": (continue_prompt(temperature=-0.5), ValueError, ["temperature is -0.5", "0 or more"]),
-    "temperature that is no number": (
+    "temperature that is not a number": (
         continue_prompt(temperature=float("nan")), ValueError, ["temperature is nan", "0 or more"]),
     "top_k of zero": (continue_prompt(top_k=0), ValueError, ["top_k is 0", "at least 1"]),
     "negative top_k": (continue_prompt(top_k=-3), ValueError, ["top_k is -3", "at least 1"]),

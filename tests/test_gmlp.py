@@ -301,9 +301,9 @@ def test_where_everything_is_hidden_the_gate_is_its_bias(data):
     mask = torch.tensor([[False] * 7, [True] * 7])
     y = block(x, mask=mask)
     z = F.gelu(block.up(block.norm(x)))
-    passed = z.chunk(2, dim=-1)[0] if block.gate.gate == "split" else z
+    passed = z.chunk(2, dim=-1)[0] if block.gate.kind == "split" else z
     b = block.gate.bias[:7, None]
-    gated = {"linear": b.expand_as(passed), "additive": passed + b}.get(block.gate.gate, passed * b)
+    gated = {"linear": b.expand_as(passed), "additive": passed + b}.get(block.gate.kind, passed * b)
     torch.testing.assert_close(y[0], (x + block.down(gated))[0], rtol=0, atol=1e-5)
     torch.testing.assert_close(y[1:], block(x[1:]), rtol=0, atol=1e-5)
     y.sum().backward()

@@ -66,7 +66,7 @@ def test_text_and_notebook_agree_and_every_cell_was_executed(name):
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_a_definition_with_a_name_of_the_package_is_the_package_s(name):
+def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         trees = [ast.parse(c.source.replace("%pip", "#")) for c in code_cells(name) if "%pip" not in c.source]

@@ -18,7 +18,7 @@ from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
-NAMES = [name for name in ALL if name != "digits"]  # which are no language models and have a script of their own
+NAMES = [name for name in ALL if name != "digits"]  # which are not language models and have a script of their own
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 

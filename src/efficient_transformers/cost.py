@@ -8,7 +8,7 @@ from torch import nn
 
 from .attention import MultiHeadAttention
 from .checks import require_int
-from .family import Stack
+from .family import Stack, parameter_count
 from .hourglass import Hourglass
 from .resampling import AttentionBasedShortening, AttentionBasedUpSampling, NaiveUpSampling, Shortening
 from .transformer import FeedForward, TransformerLayer
@@ -55,11 +55,6 @@ def cost_model(body: nn.Module, seq_len: int) -> Cost:
     if isinstance(body, Hourglass):
         return hourglass_cost(body, seq_len)
     raise TypeError(f"body is {type(body).__name__!r}; expected a Stack or an Hourglass")
-
-
-def parameter_count(*modules: nn.Module) -> int:
-    """The parameters of some modules."""
-    return sum(p.numel() for module in modules for p in module.parameters())
 
 
 def layer_cost(layer: nn.Module, seq_len: int) -> Cost:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -11,25 +10,29 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import nn
 
+from .attention import MultiHeadAttention
 from .convolution import CausalDepthwiseConv
+from .family import parameter_count
 from .figures import NEW, PLAIN, bare_grid, styled
 from .gmlp import GMLPBlock
 from .hourglass import Hourglass
 from .primer import MultiDConvHeadAttention
-from .transformer import TransformerLayer
+from .transformer import FeedForward, TransformerLayer
 
 
 @styled
 def draw_layer(layer: TransformerLayer) -> Figure:
     """The data flow of a layer, left to right, with the parameters of each box; what is not baseline stands out."""
-    attention: Any = layer.attention
-    feed_forward: Any = layer.feed_forward
+    attention, feed_forward = layer.attention, layer.feed_forward
+    if not isinstance(attention, MultiHeadAttention) or not isinstance(feed_forward, FeedForward):
+        kinds = f"{type(attention).__name__} and {type(feed_forward).__name__}"
+        raise TypeError(f"the layer has {kinds}; expected MultiHeadAttention and FeedForward")
     figure, ax = plt.subplots(figsize=(11, 2.8))
     rows = (0.8, 0.0, -0.8)
 
     def box(x: float, y: float, label: str, module: nn.Module | None = None, new: bool = False) -> None:
         ax.add_patch(FancyBboxPatch((x - 0.36, y - 0.25), 0.72, 0.5, "round,pad=0.02", fc=NEW if new else PLAIN))
-        count = sum(p.numel() for p in module.parameters()) if module is not None else 0
+        count = 0 if module is None else parameter_count(module)
         ax.text(x, y, f"{label}\n{count:,}" if count else label, ha="center", va="center", fontsize=7)
 
     def arrow(x0: float, y0: float, x1: float, y1: float) -> None:
@@ -101,14 +104,11 @@ def draw_block(block: GMLPBlock) -> Figure:
         if arrow:
             ax.annotate("", last, start[-1], arrowprops={"arrowstyle": "->", "lw": 0.8})
 
-    def count(module: nn.Module) -> int:
-        return sum(p.numel() for p in module.parameters())
-
     def operator(x: float, y: float, sign: str) -> None:
         ax.text(x, y, sign, ha="center", va="center", bbox={"boxstyle": "circle", "fc": "white"}, fontsize=9)
 
-    box(0, 0, "norm", count(block.norm))
-    box(1.1, 0, "up", count(block.up))
+    box(0, 0, "norm", parameter_count(block.norm))
+    box(1.1, 0, "up", parameter_count(block.up))
     box(2.2, 0, "GELU")
     line((0.4, 0), (0.7, 0))
     line((1.5, 0), (1.8, 0))
@@ -117,7 +117,7 @@ def draw_block(block: GMLPBlock) -> Figure:
     line((2.9, 0), (2.9, -0.7), (3.1, -0.7))
     ax.text(3.0, 0.78, r"$Z_1$: half of the channels", va="bottom", fontsize=8)
     ax.text(2.84, -0.78, r"$Z_2$", va="top", ha="right", fontsize=8)
-    box(3.5, -0.7, "norm", count(gate.norm))
+    box(3.5, -0.7, "norm", parameter_count(gate.norm))
     box(4.6, -0.7, "W, along\nthe tokens", 0, new=True)
     box(5.7, -0.7, "+ b")
     ax.text(4.6, -1.03, f"{gate.weight.numel():,}", ha="center", va="top", fontsize=7.5)
@@ -127,10 +127,10 @@ def draw_block(block: GMLPBlock) -> Figure:
     line((6.1, -0.7), (6.5, -0.7), (6.5, -0.2))
     operator(6.5, 0, "×")
     line((6.65, 0), (7.05, 0))
-    box(7.45, 0, "down", count(block.down))
+    box(7.45, 0, "down", parameter_count(block.down))
     bottom = -1.6 if block.attention is None else -2.3
     if block.attention is not None:
-        box(3.5, -1.65, "tiny attention", count(block.attention), new=True, width=1.3)
+        box(3.5, -1.65, "tiny attention", parameter_count(block.attention), new=True, width=1.3)
         line((0.55, 0), (0.55, -1.65), (2.85, -1.65))
         line((4.15, -1.65), (6.5, -1.65), (6.5, -0.86))
         operator(6.5, -0.7, "+")
@@ -154,13 +154,13 @@ def draw_hierarchy(body: Hourglass, seq_len: int) -> Figure:
     """
     rows: list[tuple[int, int]] = []  # layers and tokens per vector, from the input to the output
 
-    def visit(level: Any, factor: int) -> None:
-        if not hasattr(level, "inside"):
-            rows.append((len(level), factor))
-            return
-        rows.append((len(level.before), factor))
-        visit(level.inside, factor * level.shorten.factor)
-        rows.append((len(level.after), factor))
+    def visit(level: nn.Module, factor: int) -> None:
+        if isinstance(level, Hourglass):
+            visit(level.before, factor)
+            visit(level.inside, factor * level.shorten.factor)
+            visit(level.after, factor)
+        else:
+            rows.append((len(list(level.children())), factor))
 
     visit(body, 1)
     figure, ax = plt.subplots(figsize=(9.6, 0.52 * len(rows) + 0.7), layout="constrained")
@@ -184,13 +184,13 @@ def draw_hierarchy(body: Hourglass, seq_len: int) -> Figure:
 
 @styled
 def sharings(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
-    """Which kernel each channel of each head uses: places of one colour share it."""
+    """Which kernel each channel of each head uses: places of one color share it."""
     n = len(convolutions)
     figure, axes = plt.subplots(1, n, figsize=(9.6, 2.2), squeeze=False, layout="constrained")
     for ax, (title, conv) in zip(axes[0], convolutions.items(), strict=True):
         count = conv.weight[..., 0].numel()
         kernel = conv.per_channel(torch.arange(count).view(*conv.weight.shape[:2], 1)).view(conv.n_heads, -1)
-        order = (kernel * 0.61803) % 1 if count > 1 else kernel + 0.5  # neighbours far apart on the colour circle
+        order = (kernel * 0.61803) % 1 if count > 1 else kernel + 0.5  # neighbors far apart on the color circle
         ax.imshow(order.numpy(), cmap="twilight_shifted", vmin=0, vmax=1)
         bare_grid(ax, kernel.shape[0], kernel.shape[1], color="white", lw=1)
         plural = "kernel" if count == 1 else "kernels"

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .checks import require, require_int
+from .family import parameter_count
 from .gmlp import GMLPBlock
 from .training import parameter_groups
 
@@ -160,7 +161,7 @@ def digit_record(config: DigitTraining) -> dict[str, Any]:
     digits = load_digits()
     return {
         "run": asdict(config),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": parameter_count(model),
         "accuracy": round(accuracy(model, digits.test_images, digits.test_labels), 4),
         "train_accuracy": round(accuracy(model, digits.train_images, digits.train_labels), 4),
         "seconds": round(seconds, 1),

@@ -105,7 +105,7 @@ def label(name: str) -> str:
 
 
 def png(figure: Figure, dpi: int) -> bytes:
-    """The figure as PNG of 64 colours, a third of the usual size; the same bytes for the same picture."""
+    """The figure as PNG of 64 colors, a third of the usual size; the same bytes for the same picture."""
     drawn, small = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=dpi, bbox_inches="tight")
     plt.close(figure)

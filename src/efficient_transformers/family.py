@@ -59,6 +59,11 @@ class Family:
         return Stack([self.make_layer(sizes) for _ in range(sizes.n_layers)])
 
 
+def parameter_count(*modules: nn.Module) -> int:
+    """The parameters of some modules, in numbers."""
+    return sum(p.numel() for module in modules for p in module.parameters())
+
+
 class Stack(nn.ModuleList):
     """Layers one after the other, each called with ``(x, cache)``."""
 

@@ -19,7 +19,7 @@ from .corpus import Corpus
 from .study import Difference
 from .training import Metrics
 
-# One colour per model in the whole book (Okabe and Ito's palette, which colour-blind readers can tell apart).
+# One color per model in the whole book (Okabe and Ito's palette, which color-blind readers can tell apart).
 COLORS = {"transformer": "#0072B2", "primer-ez": "#D55E00", "primer": "#CC79A7", "hourglass": "#009E73"}
 COLORS |= {"baseline": COLORS["transformer"], "Primer EZ": COLORS["primer-ez"], "full Primer": COLORS["primer"]}
 COLORS |= {"gmlp": "#222222", "gMLP": "#222222"}
@@ -44,7 +44,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 
 def nth_color(i: int) -> str:
-    """The ``i``-th colour for what is not a model."""
+    """The ``i``-th color for what is not a model."""
     return OTHERS[i % len(OTHERS)]
 
 
@@ -67,7 +67,7 @@ def heatmaps(
     ticks: Sequence[str] | None = None,
     colorbar: str = "",
 ) -> Figure:
-    """Matrices side by side, on one colour scale, which ends at ``limit``; ``diverging`` puts 0 in its middle."""
+    """Matrices side by side, on one color scale, which ends at ``limit``; ``diverging`` puts 0 in its middle."""
     n = len(matrices)
     wide, high = min(n, columns), -(-n // columns)
     rows, cols = next(iter(matrices.values())).shape
@@ -96,7 +96,7 @@ def heatmaps(
 
 @styled
 def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
-    """Leak maps side by side: coloured where an output depends on an input, red where that input is in its future."""
+    """Leak maps side by side: colored where an output depends on an input, red where that input is in its future."""
     n = len(maps)
     figure, axes = plt.subplots(1, n, figsize=(min(3.0 * n, 9.6), 3.1), squeeze=False, layout="constrained")
     colors = ListedColormap(["white", "#4C78A8", "#D62728"])
@@ -113,7 +113,7 @@ def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
 
 @styled
 def masks(matrices: Mapping[str, Tensor]) -> Figure:
-    """Boolean masks side by side, queries by keys, coloured where a query sees a key."""
+    """Boolean masks side by side, queries by keys, colored where a query sees a key."""
     figure, axes = plt.subplots(1, len(matrices), figsize=(9.6, 3.4), squeeze=False, layout="constrained")
     for ax, (title, mask) in zip(axes[0], matrices.items(), strict=True):
         ax.imshow(mask.int().numpy(), cmap=ListedColormap(["white", "#4C78A8"]), vmin=0, vmax=1)
@@ -130,7 +130,7 @@ def curves(
     marker: str = "",
     log: bool = False,
 ) -> Figure:
-    """Panels of labelled curves; a curve with a model's name has the model's colour."""
+    """Panels of labelled curves; a curve with a model's name has the model's color."""
     figure, axes = plt.subplots(
         1, len(panels), figsize=(9.6 if len(panels) > 1 else 6.4, 3.2), squeeze=False, layout="constrained"
     )
@@ -222,9 +222,11 @@ def kernel_map(groups: Mapping[str, Tensor], centers: Tensor) -> Figure:
     n, width = centers.shape
     colors = ListedColormap([nth_color(i) for i in range(n)])
     figure, axes = plt.subplot_mosaic(
-        [[name, "means"] for name in groups], figsize=(9.6, 0.95 * len(groups) + 0.8), layout="constrained",
+        [[name, "means"] for name in groups],
+        figsize=(9.6, 0.95 * len(groups) + 0.8),
+        layout="constrained",
         width_ratios=(3, 1),
-    )  # fmt: skip
+    )
     for name, group in groups.items():
         ax = axes[name]
         ax.imshow(group.numpy(), cmap=colors, vmin=-0.5, vmax=n - 0.5, aspect="auto", interpolation="nearest")

@@ -74,7 +74,7 @@ class SpatialGatingUnit(nn.Module):
         require_bool("causal", causal)
         check_gate(gate, weight, fft)
         require(gate != "split" or d_ffn % 2 == 0, "d_ffn", d_ffn, "an even number, for a split gate")
-        self.max_seq_len, self.causal, self.gate, self.fft = max_seq_len, causal, gate, fft
+        self.max_seq_len, self.causal, self.kind, self.fft = max_seq_len, causal, gate, fft
         self.d_out = d_ffn // 2 if gate == "split" else d_ffn
         self.norm = nn.LayerNorm(self.d_out)
         n = max_seq_len
@@ -124,18 +124,18 @@ class SpatialGatingUnit(nn.Module):
     ) -> Tensor:
         T, start = z.shape[1], 0 if cache is None else cache.length(self)
         self.check(z, cache, mask)
-        passed, mixed = z.chunk(2, dim=-1) if self.gate == "split" else (z, z)  # (B, T, d_out) each
+        passed, mixed = z.chunk(2, dim=-1) if self.kind == "split" else (z, z)  # (B, T, d_out) each
         mixed = self.norm(mixed)
         if mask is not None:
             mixed = mixed.masked_fill(~mask.unsqueeze(2), 0)  # a hidden token adds nothing, whatever it holds
         bias = self.bias[:T] if cache is None else self.bias[start + torch.arange(T, device=z.device)]
         f = self.mix(mixed, cache).add_(bias[:, None])  # (B, T, d_out)
         f = f if attended is None else f.add_(attended)
-        return f if self.gate == "linear" else passed + f if self.gate == "additive" else passed * f
+        return f if self.kind == "linear" else passed + f if self.kind == "additive" else passed * f
 
     def extra_repr(self) -> str:
         kind = "dense" if self.weight.dim() == 2 else "toeplitz"
-        return f"gate={self.gate!r}, weight={kind!r}, max_seq_len={self.max_seq_len}, causal={self.causal}"
+        return f"gate={self.kind!r}, weight={kind!r}, max_seq_len={self.max_seq_len}, causal={self.causal}"
 
 
 def check_gate(gate: str, weight: str, fft: bool) -> None:

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .checks import require_int
+from .tables import aligned
 
 
 @torch.enable_grad()
@@ -71,10 +72,7 @@ class ShapeTrace:
     header = ("module", "class", "input", "output", "parameters")
 
     def __str__(self) -> str:
-        table = [self.header, *[tuple(map(str, row)) for row in self.rows]]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in table]
-        return "\n".join(line.rstrip() for line in lines)
+        return aligned([self.header, *self.rows])
 
     __repr__ = __str__
 

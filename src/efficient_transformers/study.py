@@ -22,7 +22,9 @@ import torch
 
 from .checks import require, require_known
 from .corpus import load_corpus
+from .family import parameter_count
 from .models import build_model
+from .tables import aligned
 from .training import Metrics, TrainingConfig, train
 
 Record = dict[str, Any]
@@ -59,7 +61,7 @@ def execute(run: Run, show_progress: bool = True) -> Record:
     metrics = train(model, corpus, run.training, show_progress=show_progress)
     return {
         "run": run.describe(),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": parameter_count(model),
         "metrics": [{k: round(v, 4) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in metrics],
         **environment(),
     }
@@ -248,5 +250,4 @@ def summary(name: str) -> str:
         steps = records[0]["run"]["training"]["steps"]
         losses = mean_and_spread(map(final_loss, records)) if len(records) > 1 else f"{final_loss(records[0]):.3f}"
         rows.append((label, str(len(records)), f"{records[0]['parameters']:,}", f"{steps:,}", losses))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return aligned(rows)
