@@ -132,7 +132,6 @@ def test_dense_blocked_toeplitz_and_fft_agree(T, dtype, tolerance, tile):
     for kernel in (causal, two_sided):
         dense = torch.stack([torch.stack([kernel[T - 1 + t - s] for s in range(T)]) for t in range(T)])
         assert torch.equal(toeplitz(kernel), dense)
-        assert torch.equal(toeplitz(kernel, T // 2), dense[T // 2 :])
         torch.testing.assert_close(fft_product(kernel, x), dense @ x, rtol=0, atol=tolerance * 10)
     weight = torch.randn(T, T, dtype=dtype)
     torch.testing.assert_close(triangular_product(weight, x), weight.tril() @ x, rtol=0, atol=tolerance)

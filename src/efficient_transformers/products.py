@@ -85,15 +85,14 @@ def triangular_product(weight: Tensor, x: Tensor) -> Tensor:
     return TriangularProduct.apply(weight, x)  # type: ignore[no-untyped-call]
 
 
-def toeplitz(kernel: Tensor, start: int = 0) -> Tensor:
-    r"""The matrix :math:`W_{ts} = k_{t-s}`, ``[seq, seq]``, or its rows from ``start`` on.
+def toeplitz(kernel: Tensor) -> Tensor:
+    r"""The matrix :math:`W_{ts} = k_{t-s}`, ``[seq, seq]``.
 
     Args:
         kernel: ``[2 * seq - 1]``; the weights of the offsets :math:`t - s` from ``1 - seq`` to ``seq - 1``.
-        start: the first row.
     """
     T = (kernel.shape[0] + 1) // 2
-    return kernel.flip(0).as_strided((T, T), (1, 1))[: T - start].flip(0)  # (T - start, T)
+    return kernel.flip(0).as_strided((T, T), (1, 1)).flip(0)  # (T, T): a row is the one above, moved by one
 
 
 def fft_product(kernel: Tensor, x: Tensor) -> Tensor:
