@@ -72,6 +72,7 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,
+        coalesce_streams=True,  # how often a kernel flushes depends on the machine
         resources={"metadata": {"path": str(ROOT / "notebooks")}},
     )
     start = time.perf_counter()
