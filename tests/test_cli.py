@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import efficient_transformers.__main__ as cli
-from efficient_transformers import LanguageModel, TrainingConfig, Vocabulary, model_names
+from efficient_transformers import Execution, LanguageModel, TrainingConfig, Vocabulary, model_names
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -98,16 +98,18 @@ def test_help_lists_the_commands(command):
     assert "Continue a text" in out
 
 
-@pytest.mark.parametrize("name", ["train", "generate"])
+@pytest.mark.parametrize("name", ["train", "resume", "generate", "evaluate"])
 def test_help_explains_every_option_and_its_default(command, name):
     code, out, _ = command(name, "--help")
     assert code == 0
     options = {p.name: p.default for p in inspect.signature(getattr(cli, name)).parameters.values()}
     if name == "train":
         assert isinstance(options.pop("training"), TrainingConfig)
-        options |= {f.name: f.default for f in fields(TrainingConfig)}
+        assert isinstance(options.pop("execution"), Execution)
+        options |= {f.name: f.default for f in (*fields(TrainingConfig), *fields(Execution))}
+        assert options.pop("name") is None  # it has no flag
     options = {option: default for option, default in options.items() if default is not inspect.Parameter.empty}
-    assert len(options) == {"train": 17, "generate": 5}[name]
+    assert len(options) == {"train": 26, "resume": 0, "generate": 5, "evaluate": 3}[name]
     plain = " ".join(out.replace("│", " ").split())
     for option, default in options.items():
         flag = f"--{option.replace('_', '-')}"

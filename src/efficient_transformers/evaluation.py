@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .checks import require, require_int
+from .tokens import ByteVocabulary, Vocabulary
 
 
 @torch.no_grad()
@@ -82,3 +83,15 @@ def windows(length: int, seq_len: int, at_least: int | None = None) -> tuple[Ten
         chosen = torch.linspace(0, len(ends) - 1, count, dtype=torch.float64).round().long()
         ends, fresh = ends[chosen], fresh[chosen]
     return ends - seq_len, fresh
+
+
+def sizes_of(text: torch.Tensor, vocabulary: Vocabulary) -> tuple[int, int]:
+    """The characters and the UTF-8 bytes of a text in tokens."""
+    found = torch.zeros(len(vocabulary), dtype=torch.int64)
+    for start in range(0, len(text), 2**22):
+        found += torch.bincount(text[start : start + 2**22].long(), minlength=len(vocabulary))
+    if isinstance(vocabulary, ByteVocabulary):
+        continuing = int(found[0x80:0xC0].sum())  # bytes that a character starts with are all the others
+        return len(text) - continuing, len(text)
+    sizes = torch.tensor([len(c.encode()) for c in vocabulary.characters])
+    return len(text), int((found * sizes).sum())
