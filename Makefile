@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: book test notebooks benchmarks serve clean repository requirements
+.PHONY: book test test-long notebooks benchmarks serve clean repository requirements
 
 book: .venv/ready           ## the site, at _build/html/index.html
 	$(BIN)/jupyter-book build . -W -n --keep-going
@@ -11,6 +11,9 @@ test: .venv/ready book      ## format, lint, types, then every test, the noteboo
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/test_build.py --ignore tests/test_nbval.py
 	$(BIN)/pytest tests/test_build.py tests/test_nbval.py
+
+test-long: .venv/ready      ## what takes too long for every day: a hundred kills, a compiled model
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m long
 
 notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
 	$(BIN)/python tools/run_notebooks.py

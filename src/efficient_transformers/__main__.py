@@ -74,7 +74,7 @@ def train(
     """
     require((name is None) == (init is not None), "name", name, "the name of a model, or none with --init")
     require_int("checkpoint_every", checkpoint_every, at_least=1)
-    require(out is None or not out.exists(), "out", str(out), "a folder that does not exist yet")
+    require(out is None or not os.path.exists(out), "out", str(out), "a folder that does not exist yet")
     sizes = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "max_seq_len": max_seq_len}
     sizes = {size: value for size, value in sizes.items() if value is not None}
     vocabulary, saved = None, None

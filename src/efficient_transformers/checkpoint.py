@@ -92,7 +92,7 @@ class Checkpoints:
         try:
             content = torch.load(self.path, map_location="cpu", weights_only=True)
         except Exception as error:
-            raise ValueError(f"{self.path} is not a checkpoint: {str(error).splitlines()[0]}") from error
+            raise ValueError(f"{self.path} is not a checkpoint: {reason(error)}") from error
         found = content.get("format") if isinstance(content, dict) else None
         require(found == FORMAT, f"the format of {self.path}", found, str(FORMAT))
         self.last = content["step"]
