@@ -172,7 +172,10 @@ def _read(path: Path, tokens: Unit | None, vocabulary: Vocabulary | None) -> tup
     if path.stat().st_size >= MAPPED_FROM:
         mapped = map_text(path, tokens or "characters", vocabulary)
         return mapped.tokens, mapped.vocabulary
-    text = "".join(text_pieces(path))
+    try:
+        text = "".join(text_pieces(path))
+    except OSError as error:
+        raise OSError(f"the corpus {str(path)!r} could not be read ({error.strerror})") from error
     vocabulary = _vocabulary(text, tokens, vocabulary)
     try:
         return vocabulary.encode(text), vocabulary
@@ -210,11 +213,16 @@ def _wikipedia(name: str) -> Path:
 def _download(url: str, sha256: str, file: str) -> Path:
     import pooch  # heavy libraries are imported where they are used
 
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # what goes wrong is said once, below
     try:
         return Path(pooch.retrieve(url, f"sha256:{sha256}", fname=file, path=pooch.os_cache("efficient-transformers")))
     except OSError as error:  # which every error of requests is
         advice = f"a connection, or the text in a folder that {DATA_VARIABLE} names"
         raise ConnectionError(f"{url} could not be downloaded ({type(error).__name__}); expected {advice}") from error
+    finally:
+        logger.setLevel(level)
 
 
 def _shakespeare(with_test: bool) -> list[str]:

@@ -43,9 +43,11 @@ def count_parameters(config: dict[str, Any], few: int = 8) -> int:
         try:
             with torch.device("meta"):
                 return sum(p.numel() for p in build_model(**{**config, "n_layers": n_layers}).parameters())
-        except (RuntimeError, OverflowError) as error:
-            message = f"the sizes of the model are beyond what PyTorch can count: {str(error).splitlines()[0]}"
-            raise OverflowError(message) from error
+        except (RuntimeError, OverflowError, TypeError) as error:
+            if isinstance(error, TypeError) and "Overflow" not in str(error):
+                raise
+            asked = {name: value for name, value in config.items() if isinstance(value, int) and value >= 2**31}
+            raise OverflowError(f"the sizes of the model are beyond what PyTorch can count: {asked}") from error
 
     n_layers = config.get("n_layers")
     if not isinstance(n_layers, int) or n_layers <= few:
