@@ -74,7 +74,8 @@ def train(
     """
     require((name is None) == (init is not None), "name", name, "the name of a model, or none with --init")
     require_int("checkpoint_every", checkpoint_every, at_least=1)
-    require(out is None or not os.path.exists(out), "out", str(out), "a folder that does not exist yet")
+    taken = out is not None and os.path.exists(out) and is_first()
+    require(not taken, "out", str(out), "a folder that does not exist yet")
     sizes = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "max_seq_len": max_seq_len}
     sizes = {size: value for size, value in sizes.items() if value is not None}
     vocabulary, saved = None, None
@@ -111,7 +112,7 @@ def train(
         try:
             run(folder, plan, text, model, stop)
         except Exception:
-            if not (folder / CHECKPOINT).exists():  # nothing was trained: nothing is left
+            if is_first() and not (folder / CHECKPOINT).exists():  # nothing was trained: nothing is left
                 shutil.rmtree(folder, ignore_errors=True)
                 if out is None and RUNS.is_dir() and not any(RUNS.iterdir()):
                     RUNS.rmdir()
@@ -137,7 +138,7 @@ def run(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: An
     """Train, say what came out, and leave with the exit code of the signal that ended it, if one did."""
     metrics = carry_out(folder, plan, corpus, model, stop)
     done = (folder / RECORD).exists() if stop.signal else metrics[-1]["step"] == plan.training.steps
-    if os.environ.get("RANK", "0") == "0":
+    if is_first():
         print(f"{'Saved' if done else 'Interrupted; saved'} {folder}. More text from it:")
         print(f"    {PROGRAM} generate {folder}")
         if done:
@@ -291,9 +292,14 @@ def main() -> None:
         fail(str(error))
 
 
+def is_first() -> bool:
+    """Whether this process speaks for all that ``torchrun`` started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def fail(message: str) -> None:
     """Say what is wrong, once and in one line, and leave."""
-    if os.environ.get("RANK", "0") == "0":
+    if is_first():
         print(f"error: {' '.join(message.split())}"[:1000], file=sys.stderr)
     sys.exit(2)
 

@@ -77,6 +77,13 @@ class Execution:
         return model, accelerator.prepare_optimizer(optimize(model))
 
 
+def processes() -> Accelerator:
+    """Accelerate's view of the device and of all processes; the precision is :class:`Execution`'s business."""
+    from accelerate import Accelerator  # heavy libraries are imported where they are used
+
+    return Accelerator(mixed_precision="no")
+
+
 def plain(network: nn.Module, accelerator: Accelerator) -> nn.Module:
     """The model under what :meth:`Execution.prepare` put around it."""
     return accelerator.unwrap_model(network, keep_fp32_wrapper=False)

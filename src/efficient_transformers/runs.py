@@ -23,7 +23,7 @@ from . import saving
 from .checkpoint import Checkpoints, reason, whole
 from .checks import require
 from .corpus import NAMES, Corpus
-from .execution import Execution
+from .execution import Execution, processes
 from .files import PARTIAL, locked, remove_partial, sync, write_text
 from .interrupts import Stop
 from .logs import finite, json_lines, tensorboard
@@ -117,15 +117,14 @@ def read_vocabulary(folder: Path) -> Vocabulary:
 
 def in_first_process(action: Callable[[], T]) -> T:
     """What ``action`` returns or raises in the first process, in every process."""
-    from accelerate import PartialState  # heavy libraries are imported where they are used
-    from accelerate.utils import broadcast_object_list
+    from accelerate.utils import broadcast_object_list  # heavy libraries are imported where they are used
 
     found: list[Any] = [None, None]
-    if PartialState().is_main_process:
+    if processes().is_main_process:
         try:
             found[0] = action()
         except Exception as error:
-            if PartialState().num_processes == 1:
+            if processes().num_processes == 1:
                 raise
             found[1] = error
     broadcast_object_list(found)
@@ -182,9 +181,7 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
         FloatingPointError: as :func:`train` does.
         OSError: if the model cannot be written; the last good checkpoint is untouched.
     """
-    from accelerate import PartialState  # heavy libraries are imported where they are used
-
-    first = PartialState().is_main_process
+    first = processes().is_main_process
     checkpoints = Checkpoints(folder / CHECKPOINT, plan.checkpoint_every)
     with hold(folder):
         before = checkpoints.load() or {"metrics": []}
@@ -224,9 +221,7 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
 @contextmanager
 def hold(folder: Path) -> Any:
     """Keep other processes from training in ``folder``, for the length of the block."""
-    from accelerate import PartialState  # heavy libraries are imported where they are used
-
-    lock = locked(folder / RUN, wait=False) if PartialState().is_main_process else nullcontext(True)
+    lock = locked(folder / RUN, wait=False) if processes().is_main_process else nullcontext(True)
     with lock as mine:
         in_first_process(
             lambda: require(mine, "folder", str(folder), "a run that no other process is training at this moment")

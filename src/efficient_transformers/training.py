@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from .checkpoint import Checkpoints, restore
 from .checks import require, require_int, require_number, require_seed
 from .corpus import Corpus
-from .execution import Agreement, Execution, plain
+from .execution import Agreement, Execution, plain, processes
 from .interrupts import Stop
 
 
@@ -122,11 +122,10 @@ def train(
         FloatingPointError: as soon as a loss is not finite; the weights are those before that step.
         OSError: if the first checkpoint cannot be written.
     """
-    from accelerate import Accelerator  # heavy libraries are imported where they are used
-    from tqdm.auto import tqdm
+    from tqdm.auto import tqdm  # heavy libraries are imported where they are used
 
     config, execution, stop = config or TrainingConfig(), execution or Execution(), stop or Stop()
-    accelerator, pieces = Accelerator(mixed_precision="no"), execution.accumulation
+    accelerator, pieces = processes(), execution.accumulation
     rank, world = accelerator.process_index, accelerator.num_processes
     shares = f"a multiple of {world} processes" + (f" times {pieces} pieces" if pieces > 1 else "")
     require(config.batch_size % (world * pieces) == 0, "batch_size", config.batch_size, shares)
