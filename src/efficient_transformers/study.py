@@ -15,8 +15,8 @@ import platform
 import statistics
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -26,7 +26,7 @@ import torch
 
 from .checks import require, require_known
 from .corpus import load_corpus
-from .files import locked, sync
+from .files import locked, locked_byte, sync
 from .logs import finite
 from .models import build_model
 from .training import Metrics, TrainingConfig, train
@@ -126,26 +126,10 @@ def recorded(run: Run, path: Path) -> bool:
     return path.exists() and run.describe() in [record["run"] for record in read_records(path)]
 
 
-@contextmanager
-def claimed(run: Run, claims: IO[str], *, wait: bool) -> Iterator[bool]:
-    """Keep a run from other processes, for the length of the block; yields whether this one has it.
-
-    A claim is a lock on one byte of a file, whose place stands for the run: it needs no cleaning up, since it ends
-    with the process that holds it.
-    """
-    import fcntl  # there is none on Windows, where only studies and runs in folders need it
-
+def claimed(run: Run, claims: IO[str], *, wait: bool) -> AbstractContextManager[bool]:
+    """Keep a run from other processes, for the length of the block; gives whether this one has it."""
     text = json.dumps(run.describe(), sort_keys=True)
-    place = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-    try:
-        fcntl.lockf(claims, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), 1, place)
-    except (BlockingIOError, PermissionError):
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        fcntl.lockf(claims, fcntl.LOCK_UN, 1, place)
+    return locked_byte(claims, int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big"), wait=wait)
 
 
 def append_record(record: Record, path: Path) -> None:
