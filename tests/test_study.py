@@ -164,7 +164,7 @@ def test_lines_that_are_no_records_are_skipped_and_kept(runs, tmp_path):
         b'{"run": null}',
     ]
     path.write_bytes(b"\n".join(bad) + b"\n" + good.encode())
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning, match="is not a record") as warned:
         assert [r["run"] for r in read_records(path)] == [json.loads(good)["run"]]
     assert [int(str(w.message).split("line ")[1].split()[0]) for w in warned] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     with pytest.warns(UserWarning, match="is not a record"):
