@@ -106,7 +106,8 @@ def train(
         tensorboard=tensorboard,
     )
     model = plan.build()
-    chosen = out or RUNS / f"{name or f'{init}'.rstrip('/').split('/')[-1]}-{datetime.now():%Y%m%d-%H%M%S}"
+    title = name or Path(str(init)).name
+    chosen = out or RUNS / f"{title}-{datetime.now():%Y%m%d-%H%M%S}"
     with stop_on_signals() as stop:
         folder = in_first_process(lambda: begin(chosen, plan, text.vocabulary, fresh_name=out is None))
         try:
@@ -243,14 +244,6 @@ def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
     return model, vocabulary
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "train": train,
-    "resume": resume,
-    "generate": generate,
-    "evaluate": evaluate,
-}
-
-
 def parse(arguments: list[str]) -> Callable[[], None]:
     """What the command line asks for; what it gets wrong is said in one line."""
 
@@ -260,9 +253,8 @@ def parse(arguments: list[str]) -> Callable[[], None]:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.extras.subcommand_cli_from_dict(
-                {name: later(command) for name, command in COMMANDS.items()}, prog=PROGRAM, args=arguments
-            )
+            commands = {command.__name__: later(command) for command in (train, resume, generate, evaluate)}
+            return tyro.extras.subcommand_cli_from_dict(commands, prog=PROGRAM, args=arguments)
     except SystemExit as leave:
         if leave.code:  # tyro draws a box around what it says: title, message, rule, advice
             lines = [line.strip("│╭╮╰╯ ") for line in said.getvalue().splitlines()]
@@ -275,21 +267,20 @@ def parse(arguments: list[str]) -> Callable[[], None]:
 
 def main() -> None:
     """Run the command line; bad input ends in one short message on stderr and exit code 2."""
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
-        parse(sys.argv[1:])()
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+            parse(sys.argv[1:])()
         sys.stdout.flush()  # so that a closed pipe is noticed here
     except BrokenPipeError:
         with contextlib.suppress(OSError, ValueError):  # what is left in the buffer has nowhere to go
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         fail("the output was closed before everything was written")
     except KeyboardInterrupt:
-        print("interrupted; nothing was trained", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
         sys.exit(130)
-    except (ValueError, TypeError, ImportError, OSError, FloatingPointError, OverflowError, MemoryError) as error:
-        fail(str(error) or type(error).__name__)
-    except RuntimeError as error:  # PyTorch's, above all out of memory
-        fail(str(error))
+    except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
+        fail(str(error) or type(error).__name__)  # a RuntimeError is PyTorch's, above all out of memory
 
 
 def is_first() -> bool:
