@@ -457,6 +457,15 @@ def test_a_loss_that_is_not_finite_stops_at_once(folder):
     assert state["step"] == int(found[5])
 
 
+def test_weights_that_are_not_finite_take_no_good_checkpoints_place(folder):
+    model, corpus, config = new_run()
+    model.embedding.weight.register_hook(lambda gradient: gradient * float("nan"))  # the loss is finite all the same
+    with pytest.raises(FloatingPointError, match=r"after step 1 .* not finite; the last good checkpoint is of step 0"):
+        train(model, corpus, config, checkpoints=Checkpoints(folder / "c.pt", every=1), show_progress=False)
+    weights = Checkpoints(folder / "c.pt").load()["model"]
+    assert all(tensor.isfinite().all() for tensor in weights.values())
+
+
 def test_a_model_that_is_broken_from_the_start_is_not_trained():
     model, corpus, config = new_run()
     model.embedding.weight.data.fill_(float("nan"))

@@ -59,6 +59,7 @@ class Checkpoints:
         Raises:
             OSError: if it cannot be written, and there is none before it. Where there is one, a warning says so, and
                 the run goes on: room may be made before the next one is due.
+            FloatingPointError: if a weight is not finite; the checkpoint before is the last good one.
         """
         content = {
             "format": FORMAT,
@@ -67,6 +68,8 @@ class Checkpoints:
             "optimizer": whole(optimizer.state_dict()),
             "random": everywhere(random_states()),
         }
+        if not all(weights.isfinite().all() for weights in content["model"].values()):
+            raise FloatingPointError(f"after step {state['step']} the model's weights are not finite; {self}")
         if dist.is_initialized() and dist.get_rank() > 0:
             self.last = state["step"]
             return
