@@ -362,6 +362,21 @@ def test_every_file_of_results_belongs_to_a_study(studies):
     assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= set(studies)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["learning-rate", "--seeds", "99"], "seeds is [99]; expected some of [0, 1, 2]"),
+        (["learning-rates"], "names is ['learning-rates']; expected some of"),
+    ],
+)
+def test_the_script_refuses_what_it_does_not_have(monkeypatch, capsys, line, message):
+    monkeypatch.setattr(sys, "argv", ["studies.py", *line])
+    with pytest.raises(SystemExit) as left:
+        script("studies").main()
+    assert left.value.code == 2
+    assert message in capsys.readouterr().err
+
+
 def test_what_was_timed_are_the_runs_of_the_script(studies):
     for path in (ROOT / "experiments" / "results").glob("*.json"):
         recorded, name = json.loads(path.read_text()), path.stem.removesuffix("-seconds")
