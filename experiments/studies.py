@@ -162,6 +162,9 @@ def main() -> None:
     names = arguments.names or list(STUDIES)
     if unknown := set(names) - set(STUDIES):
         parser.error(f"names is {sorted(unknown)}; expected some of {list(STUDIES)}")
+    known = {run.training.seed for name in names for run in STUDIES[name]}
+    if unknown_seeds := set(arguments.seeds or ()) - known:
+        parser.error(f"seeds is {sorted(unknown_seeds)}; expected some of {sorted(known)}")
     torch.set_num_threads(1)
     for name in names:
         runs = [run for run in STUDIES[name] if arguments.seeds is None or run.training.seed in arguments.seeds]

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import efficient_transformers.__main__ as cli
-from efficient_transformers import LanguageModel, TrainingConfig, Vocabulary, model_names
+from efficient_transformers import Execution, LanguageModel, TrainingConfig, Vocabulary, model_names
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -25,7 +25,7 @@ TEXT = "the quick brown fox\njumps over the lazy dog. " * 20
 SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2"]
 SIZES += ["--seq-len", "8", "--eval-every", "2", "--eval-batches", "1"]
 TRAIN = ["train", "primer-ez", "--steps", "3", "--corpus", "fox.txt", *SIZES]
-FILES = {"config.json", "model.safetensors", "training.json", "vocabulary.json"}
+FILES = {"config.json", "metrics.jsonl", "model.safetensors", "run.json", "training.json", "vocabulary.json"}
 SETTINGS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -98,20 +98,23 @@ def test_help_lists_the_commands(command):
     assert "Continue a text" in out
 
 
-@pytest.mark.parametrize("name", ["train", "generate"])
+@pytest.mark.parametrize("name", ["train", "resume", "generate", "evaluate"])
 def test_help_explains_every_option_and_its_default(command, name):
     code, out, _ = command(name, "--help")
     assert code == 0
     options = {p.name: p.default for p in inspect.signature(getattr(cli, name)).parameters.values()}
     if name == "train":
         assert isinstance(options.pop("training"), TrainingConfig)
-        options |= {f.name: f.default for f in fields(TrainingConfig)}
+        assert isinstance(options.pop("execution"), Execution)
+        options |= {f.name: f.default for f in (*fields(TrainingConfig), *fields(Execution))}
+        assert options.pop("name") is None  # it has no flag
     options = {option: default for option, default in options.items() if default is not inspect.Parameter.empty}
-    assert len(options) == {"train": 17, "generate": 5}[name]
+    assert len(options) == {"train": 25, "resume": 0, "generate": 5, "evaluate": 3}[name]
     plain = " ".join(out.replace("│", " ").split())
     for option, default in options.items():
         flag = f"--{option.replace('_', '-')}"
-        ((explanation, shown),) = re.findall(rf" {flag} \S+ ((?:(?! --).)*?) ?\(default: (.*?)\)", plain)
+        value = rf"--no-{flag[2:]}" if isinstance(default, bool) else r"\S+"
+        ((explanation, shown),) = re.findall(rf" {flag},? {value} ((?:(?! --).)*?) ?\(default: (.*?)\)", plain)
         assert len(explanation.split()) >= 2, f"{flag}: {explanation}"
         if default != "\n":
             assert shown == str(default)
@@ -129,7 +132,7 @@ def test_a_reader_trains_and_generates(command, folder):
     assert trained.returncode == 0, trained.stderr
     (new,) = (folder / "runs").iterdir()
     assert re.fullmatch(r"primer-ez-\d{8}-\d{6}", new.name)
-    assert set(contents(new)) >= FILES
+    assert set(contents(new)) == FILES
     assert f"python -m efficient_transformers generate {new.relative_to(folder)}\n" in trained.stdout
     sample = trained.stdout.partition(f"generate {new.relative_to(folder)}\n")[2].removesuffix("\n")
     assert len(sample) == 1 + 201  # an empty line, the prompt, which is a line feed, and 200 characters
@@ -306,9 +309,9 @@ def test_an_interrupted_training_leaves_a_folder_that_generates(command, folder)
     os.close(its_end)
     try:
         progress = b""
-        while not re.search(rb"[1-9]\d*/20000", progress):
+        while not re.search(rb"[1-9]\d*/20000 [^\r]*tokens/s", progress):
             progress += os.read(terminal, 4096)
-        assert paths(folder) == set()
+        assert paths(folder) == {"model"}
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)
     finally:
@@ -316,9 +319,14 @@ def test_an_interrupted_training_leaves_a_folder_that_generates(command, folder)
         process.wait()
         os.close(terminal)
     assert process.returncode == 130
-    assert out == "Interrupted; saved model. More text from it:\n    python -m efficient_transformers generate model\n"
+    assert out == (
+        "Interrupted; saved model. More text from it:\n    python -m efficient_transformers generate model\n"
+        "To go on with the training:\n    python -m efficient_transformers resume model\n"
+    )
     assert paths(folder) == {"model"}
-    assert [m["step"] for m in strictly((folder / "model" / "training.json").read_text())["metrics"]] == [0]
+    shown = progress.decode(errors="replace")
+    assert re.search(r"\d+/20000 \[\d\d:\d\d<[\d:?]+.*loss \d\.\d{3}, [\d,]+ tokens/s", shown), shown
+    assert [strictly(line)["step"] for line in (folder / "model" / "metrics.jsonl").read_text().splitlines()] == [0]
     code, text, err = command("generate", "model", "--seed", 1)
     assert (code, len(text), err) == (0, 1 + 400 + 1, "")
 
@@ -330,25 +338,3 @@ def test_a_short_model_is_asked_for_what_it_can_hold(command):
     code, _, err = command("generate", "model", "--prompt", "the fox", "--max-new-tokens", 14)
     assert code == 2
     assert "at most max_seq_len=20" in err
-
-
-@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt("no patience left")], ids=type)
-@pytest.mark.parametrize("place", ["weights", "vocabulary", "rename"])
-def test_an_error_while_saving_leaves_no_folder(command, folder, monkeypatch, place, error):
-    seen = []
-
-    def fail(*arguments, **options):
-        seen.extend(path.name for path in folder.rglob(".saving-*/model"))
-        raise error
-
-    if place == "weights":
-        original = LanguageModel.save_pretrained
-        monkeypatch.setattr(LanguageModel, "save_pretrained", lambda *a: (original(*a), fail()))
-    elif place == "vocabulary":
-        monkeypatch.setattr(Path, "write_text", fail)
-    else:
-        monkeypatch.setattr(Path, "rename", fail)
-    with pytest.raises(type(error), match="left"):
-        command(*TRAIN, "--out", "model")
-    assert seen == ["model"]  # it was half written
-    assert paths(folder) == set()

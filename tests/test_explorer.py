@@ -226,3 +226,8 @@ def test_sliders_without_values_are_refused(values):
 
     with pytest.raises(ValueError, match=r"values is \{.*\}; expected at least one value per slider"):
         Explorer(draw, "", **values)
+
+
+def test_a_value_that_would_be_split_on_the_page_is_refused():
+    with pytest.raises(ValueError, match=r"layer is 'a\|b'; expected a value without '\|'"):
+        explorer(layer=["a|b", "c"])

@@ -5,7 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import platform
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,7 +18,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from efficient_transformers import Metrics, TrainingConfig, build_model, figures, load_corpus, study, train
+from efficient_transformers import Metrics, TrainingConfig, build_model, figures, files, load_corpus, study, train
 from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
@@ -143,6 +148,106 @@ def test_a_last_line_that_lacks_only_its_end_is_a_record(runs, tmp_path, counted
     assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
 
 
+def test_lines_that_are_no_records_are_skipped_and_kept(runs, tmp_path):
+    path = tmp_path / "r.jsonl"
+    run_study(runs[:1], path)
+    good = path.read_text()
+    bad = [
+        b"null",
+        b"[]",
+        b"3",
+        b'"text"',
+        b"{}",
+        b'{"run": 1}',
+        b'{"run": {}, "metrics": 2}',
+        b"\xff\xfe",
+        b'{"run": null}',
+    ]
+    path.write_bytes(b"\n".join(bad) + b"\n" + good.encode())
+    with pytest.warns(UserWarning, match="is not a record") as warned:
+        assert [r["run"] for r in read_records(path)] == [json.loads(good)["run"]]
+    assert [int(str(w.message).split("line ")[1].split()[0]) for w in warned] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    with pytest.warns(UserWarning, match="is not a record"):
+        run_study(runs, path)
+    assert path.read_bytes().splitlines()[: len(bad)] == bad
+    assert len(path.read_bytes().splitlines()) == len(bad) + 2
+
+
+def test_a_run_whose_loss_is_not_finite_has_no_record_and_the_others_have(runs, tmp_path, capsys):
+    wild = replace(runs[0], label="wild", training=replace(runs[0].training, learning_rate=1e12, warmup_steps=0))
+    wild = replace(wild, training=replace(wild.training, steps=50, eval_every=50))
+    path = tmp_path / "r.jsonl"
+    with pytest.raises(FloatingPointError, match=r"wild, seed 0: the .* loss of step"):
+        run_study([wild, *runs], path)
+    assert [r["run"]["label"] for r in read_records(path)] == ["tiny", "tiny"]
+    assert "not recorded: the " in capsys.readouterr().out
+
+
+def test_a_record_that_is_not_json_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        study.append_record({"run": {}, "metrics": [{"validation_loss": math.nan}]}, tmp_path / "r.jsonl")
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+TWO = """
+import sys
+from pathlib import Path
+import torch
+from efficient_transformers import TrainingConfig
+from efficient_transformers.study import Run, run_study
+
+torch.set_num_threads(1)
+path, text = Path(sys.argv[1]), sys.argv[2]
+sizes = {"d_model": 8, "n_layers": 1, "n_heads": 2}
+training = [TrainingConfig(steps=30, batch_size=2, seq_len=8, eval_every=30, eval_batches=1, seed=s) for s in range(12)]
+print("ready", flush=True)
+sys.stdin.readline()
+run_study([Run("tiny", "primer-ez", t, sizes, text) for t in training], path)
+"""
+
+
+def test_two_processes_at_one_study_lose_and_double_nothing(tmp_path, runs):
+    path, line = tmp_path / "new" / "r.jsonl", [sys.executable, "-c", TWO]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    both = [subprocess.Popen([*line, path, runs[0].corpus], **pipes) for _ in range(2)]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    printed = [process.communicate(timeout=100)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(r["run"]["training"]["seed"] for r in read_records(path)) == list(range(12))
+    assert all(out.count("tiny, seed") > 0 for out in printed)  # both took part
+    assert sum(out.count("tiny, seed") for out in printed) == 12
+
+
+def test_a_run_that_a_killed_process_had_claimed_is_free(runs, tmp_path, counted):
+    path = tmp_path / "r.jsonl"
+    with files.locked(path):
+        pass
+    child = os.fork()
+    if child == 0:
+        try:
+            with path.with_name(".r.jsonl.lock").open("a") as claims, study.claimed(runs[0], claims, wait=True):
+                (tmp_path / "claimed").touch()
+                time.sleep(60)
+        finally:
+            os._exit(1)
+    while not (tmp_path / "claimed").exists():
+        time.sleep(0.01)
+    with path.with_name(".r.jsonl.lock").open("a") as claims:
+        with study.claimed(runs[0], claims, wait=False) as ours:
+            assert not ours
+        with study.claimed(runs[1], claims, wait=False) as ours:
+            assert ours
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    run_study(runs, path)
+    assert counted == runs
+
+
 def test_steps_to_reach_and_spread():
     record = {"metrics": [{"step": s, "validation_loss": v} for s, v in ((0, 4.0), (5, 2.0), (10, 1.5))]}
     assert study.final_loss(record) == 1.5
@@ -257,6 +362,21 @@ def test_every_file_of_results_belongs_to_a_study(studies):
     results = ROOT / "experiments" / "results"
     assert {p.stem for p in results.glob("*.jsonl")} == {*studies, "digits"}
     assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= set(studies)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["learning-rate", "--seeds", "99"], "seeds is [99]; expected some of [0, 1, 2]"),
+        (["learning-rates"], "names is ['learning-rates']; expected some of"),
+    ],
+)
+def test_the_script_refuses_what_it_does_not_have(monkeypatch, capsys, line, message):
+    monkeypatch.setattr(sys, "argv", ["studies.py", *line])
+    with pytest.raises(SystemExit) as left:
+        script("studies").main()
+    assert left.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_what_was_timed_are_the_runs_of_the_script(studies):

@@ -6,12 +6,14 @@ import os
 import runpy
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from efficient_transformers import (
+    Checkpoints,
     Corpus,
     LanguageModel,
     Metrics,
@@ -240,15 +242,39 @@ from pathlib import Path
 import torch
 from accelerate import PartialState
 
-from efficient_transformers import TrainingConfig, build_model, load_corpus, train
+from efficient_transformers import Checkpoints, Execution, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers.checkpoint import whole
 
 
-def run(corpus, batch_size=4):
+def run(corpus, batch_size=4, steps=20, name="primer-ez", dropout=0.0, checkpoints=None, **execution):
     corpus = load_corpus(corpus)
     torch.manual_seed(0)
-    model = build_model("primer-ez", vocab_size=len(corpus.vocabulary), d_model=16, n_layers=2, n_heads=2)
-    config = TrainingConfig(steps=10, batch_size=batch_size, seq_len=16, warmup_steps=2, eval_every=1, eval_batches=2)
-    return model, train(model, corpus, config, show_progress=False)
+    sizes = {"d_model": 16, "n_layers": 4, "n_heads": 2, "dropout": dropout}
+    model = build_model(name, vocab_size=len(corpus.vocabulary), **sizes)
+    config = TrainingConfig(
+        steps=steps, batch_size=batch_size, seq_len=16, warmup_steps=2, eval_every=1, eval_batches=2
+    )
+    how = Execution(**execution)
+    metrics = train(model, corpus, config, execution=how, checkpoints=checkpoints, show_progress=False)
+    return model, metrics
+
+
+def masks(corpus):
+    # which channels of the first embedding each process drops, in the first step
+    seen, original = [], torch.nn.Dropout.forward
+
+    def forward(self, x):
+        y = original(self, x)
+        if self.training:
+            seen.append((y[0] != 0).flatten().tolist())
+        return y
+
+    torch.nn.Dropout.forward = forward
+    try:
+        _, metrics = run(corpus, steps=1, dropout=0.5)
+    finally:
+        torch.nn.Dropout.forward = original
+    return seen[0], metrics
 
 
 if __name__ == "__main__":
@@ -263,12 +289,27 @@ if __name__ == "__main__":
         error = None
     except ValueError as caught:
         error = str(caught)
+    sharded, sharded_metrics = run(corpus, shard=True, checkpoints=Checkpoints(folder / "sharded.pt", every=10))
+    _, hourglass = run(corpus, name="hourglass", shard=True)
+    pieces = run(corpus, accumulation=2)[1], run(corpus, accumulation=2, shard=True)[1]
+    again, resumed = run(corpus, shard=True, checkpoints=Checkpoints(folder / "sharded.pt", every=10))
+    mask, dropped = masks(corpus)
     result = {
         "processes": state.num_processes,
         "metrics": metrics,
         "generated": model.generate(torch.zeros(1, 1, dtype=torch.int64), 10, seed=0).tolist(),
         "weights": [p.sum().item() for p in model.parameters()],
         "error": error,
+        "sharded": sharded_metrics,
+        "kinds": sorted({type(p.data).__name__ for p in sharded.parameters()}),
+        "local": sum(p.to_local().numel() for p in sharded.parameters()),
+        "total": sum(p.numel() for p in sharded.parameters()),
+        "hourglass": hourglass,
+        "pieces": pieces,
+        "resumed": resumed,
+        "same": all(map(torch.equal, whole(again.state_dict()).values(), whole(sharded.state_dict()).values())),
+        "mask": mask,
+        "dropped": dropped,
     }
     (folder / f"{state.process_index}.json").write_text(json.dumps(result))
     state.destroy_process_group()
@@ -277,7 +318,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory):
-    """What each of two processes found, what one process finds, and the model that was saved."""
+    """What each of two processes found, how to do the same in one, and the folder with what was saved."""
     folder = tmp_path_factory.mktemp("processes")
     script, text = folder / "script.py", folder / "fox.txt"
     script.write_text(SCRIPT)
@@ -289,33 +330,77 @@ def two_processes(tmp_path_factory):
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert result.returncode == 0, result.stderr
     both = [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)]
-    return both, (runpy.run_path(str(script))["run"], text), folder / "model"
+    return both, partial(runpy.run_path(str(script))["run"], text), folder
+
+
+def assert_same_losses(found, expected, tolerance=1e-4):
+    assert [record["step"] for record in found] == list(range(21))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], abs=tolerance)
+        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=tolerance, nan_ok=True)
 
 
 def test_two_processes_have_the_losses_of_one(two_processes):
-    both, (run_script, text), _ = two_processes
-    _, expected = run_script(text)
+    both, run_script, _ = two_processes
+    _, expected = run_script()
     assert [result["processes"] for result in both] == [2, 2]
     for result in both:
-        assert [record["step"] for record in result["metrics"]] == list(range(11))
-        for ours, theirs in zip(result["metrics"], expected, strict=True):
-            assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], abs=1e-4)
-            assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=1e-4, nan_ok=True)
+        assert_same_losses(result["metrics"], expected)
 
 
 def test_two_processes_end_with_the_same_model_which_saves_restores_and_generates(two_processes):
-    both, (run_script, text), folder = two_processes
+    both, run_script, folder = two_processes
     assert both[0]["weights"] == both[1]["weights"]
     assert both[0]["generated"] == both[1]["generated"]
-    restored, (alone, _) = LanguageModel.from_pretrained(folder), run_script(text)
+    restored, (alone, _) = LanguageModel.from_pretrained(folder / "model"), run_script()
     assert restored.generate(torch.zeros(1, 1, dtype=torch.int64), 10, seed=0).tolist() == both[0]["generated"]
-    tokens = load_corpus(text).train[None, :40]
+    tokens = load_corpus(folder / "fox.txt").train[None, :40]
     torch.testing.assert_close(restored(tokens), alone(tokens), rtol=0, atol=1e-3)
+
+
+def test_two_processes_share_a_sharded_model_and_have_the_losses_of_one(two_processes):
+    both, run_script, _ = two_processes
+    _, expected = run_script()
+    _, hourglass = run_script(name="hourglass")
+    for result in both:
+        assert result["kinds"] == ["DTensor"]
+        assert result["local"] < 0.6 * result["total"]
+        assert_same_losses(result["sharded"], expected)
+        assert_same_losses(result["hourglass"], hourglass)
+    assert sum(result["local"] for result in both) == both[0]["total"]
+
+
+def test_a_sharded_checkpoint_is_whole_and_goes_on_anywhere(two_processes):
+    both, run_script, folder = two_processes
+    for result in both:  # resumed at its end, in shards
+        assert without_seconds(result["resumed"]) == without_seconds(result["sharded"])
+        assert result["same"]
+    alone, metrics = run_script(checkpoints=Checkpoints(folder / "sharded.pt"))  # and in one process
+    assert without_seconds(metrics) == without_seconds(both[0]["sharded"])
+    expected, _ = run_script()
+    for ours, theirs in zip(alone.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
+
+
+def test_two_processes_with_pieces_have_the_losses_of_one(two_processes):
+    both, run_script, _ = two_processes
+    _, expected = run_script()
+    for result in both:
+        for metrics in result["pieces"]:
+            assert_same_losses(metrics, expected)
+
+
+def test_processes_draw_different_masks_of_dropout(two_processes):
+    both, run_script, _ = two_processes
+    assert both[0]["mask"] != both[1]["mask"]
+    _, alone = run_script(steps=1, dropout=0.5)
+    assert both[0]["dropped"][0]["validation_loss"] == pytest.approx(alone[0]["validation_loss"], abs=1e-4)
+    assert abs(both[0]["dropped"][1]["train_loss"] - alone[1]["train_loss"]) > 1e-4
 
 
 def test_a_batch_that_two_processes_cannot_share_is_refused(two_processes):

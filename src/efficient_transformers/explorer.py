@@ -46,13 +46,16 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
         **values: the values of each slider, by name; underscores become spaces.
 
     Raises:
-        ValueError: if there is no slider, or a slider has no values.
+        ValueError: if there is no slider, a slider has no values, or a value has a ``|`` in it.
     """
 
     def __init__(self, draw: Callable[..., Figure], alt: str, dpi: int = 80, **values: Iterable[Any]) -> None:
         self.alt = alt
         self.values = {name: list(v) for name, v in values.items()}
         require(bool(values) and all(self.values.values()), "values", self.values, "at least one value per slider")
+        for name, choices in self.values.items():
+            for choice in choices:
+                require("|" not in str(choice), name, choice, "a value without '|', which parts them on a page")
         self.frames = [
             png(draw(**dict(zip(self.values, combination, strict=True))), dpi)
             for combination in itertools.product(*self.values.values())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .cache import Cache
-from .checks import require, require_bool, require_int
+from .checks import require, require_bool, require_int, require_seed
 
 
 class Decoder(Protocol):
@@ -61,7 +61,7 @@ def generate(
     if top_k is not None:
         require_int("top_k", top_k, at_least=1)
     if seed is not None:
-        require_int("seed", seed)
+        require_seed("seed", seed)
     require_bool("use_cache", use_cache)
     total = prompt.shape[1] + max_new_tokens
     require(total <= model.max_seq_len, "prompt and new tokens", total, f"at most max_seq_len={model.max_seq_len}")

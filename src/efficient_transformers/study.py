@@ -2,27 +2,33 @@
 
 What is notable:
 - a record is one line of JSON, appended when its run is complete; what is recorded is not run again;
+- many processes may work on one study; a run whose loss is not finite has no record;
 - a record holds everything that made it: sizes, training, text, seed, versions, machine;
 - the records of the book's own studies are part of the package, so that a chapter finds them wherever it runs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import statistics
 import warnings
+from collections import deque
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
 from .checks import require, require_known
 from .corpus import load_corpus
 from .family import parameter_count
+from .files import locked, locked_byte, sync
+from .logs import finite
 from .models import build_model
 from .tables import aligned
 from .training import Metrics, TrainingConfig, train
@@ -54,7 +60,11 @@ class Run:
 
 
 def execute(run: Run, show_progress: bool = True) -> Record:
-    """Train, and return the record: the run, its metrics, and where they come from."""
+    """Train, and return the record: the run, its metrics, and where they come from.
+
+    Raises:
+        FloatingPointError: if a loss is not finite; such a run has no record.
+    """
     corpus = load_corpus(run.corpus)
     torch.manual_seed(run.training.seed)
     model = build_model(run.model, vocab_size=len(corpus.vocabulary), **run.options)
@@ -62,7 +72,7 @@ def execute(run: Run, show_progress: bool = True) -> Record:
     return {
         "run": run.describe(),
         "parameters": parameter_count(model),
-        "metrics": [{k: round(v, 4) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in metrics],
+        "metrics": [{k: round(v, 4) for k, v in finite(record).items()} for record in metrics],
         **environment(),
     }
 
@@ -84,29 +94,64 @@ def processor() -> str:
 
 
 def run_study(runs: Iterable[Run], path: Path) -> None:
-    """Execute the runs that ``path`` has no record of, appending each record as it is complete."""
-    for run in runs:
-        if path.exists() and run.describe() in [record["run"] for record in read_records(path)]:
-            continue
-        print(f"{run.label}, seed {run.training.seed}", flush=True)
-        append_record(execute(run), path)
+    """Execute the runs that ``path`` has no record of, appending each record as it is complete.
+
+    Any number of processes may work on one study: each run is claimed by one of them, and is free again when that
+    process ends. What another one is at comes last, when its record is there or the run is free.
+
+    Raises:
+        FloatingPointError: after all other runs, if the loss of some was not finite; these have no record.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    diverged, waiting = [], deque((run, False) for run in runs)
+    with path.with_name(f".{path.name}.lock").open("a") as claims:
+        while waiting:
+            run, wait = waiting.popleft()
+            if recorded(run, path):
+                continue
+            with claimed(run, claims, wait=wait) as ours:
+                if not ours:
+                    waiting.append((run, True))
+                elif not recorded(run, path):  # not while we waited, either
+                    print(f"{run.label}, seed {run.training.seed}", flush=True)
+                    try:
+                        append_record(execute(run), path)
+                    except FloatingPointError as error:
+                        diverged.append(f"{run.label}, seed {run.training.seed}: {error}")
+                        print(f"not recorded: {error}", flush=True)
+    if diverged:
+        raise FloatingPointError("; ".join(diverged))
+
+
+def recorded(run: Run, path: Path) -> bool:
+    """Whether there is a record of the run."""
+    return path.exists() and run.describe() in [record["run"] for record in read_records(path)]
+
+
+def claimed(run: Run, claims: IO[str], *, wait: bool) -> AbstractContextManager[bool]:
+    """Keep a run from other processes, for the length of the block; gives whether this one has it."""
+    text = json.dumps(run.describe(), sort_keys=True)
+    return locked_byte(claims, int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big"), wait=wait)
 
 
 def append_record(record: Record, path: Path) -> None:
-    """Append one line, on a new one even if the last was cut off."""
+    """Append one line, on a new one even if the last was cut off; processes that do so at once take turns."""
+    line = json.dumps(record, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.exists() and not path.read_bytes().endswith(b"\n")
-    with path.open("a", encoding="utf-8") as file:
-        file.write(("\n" if unfinished else "") + json.dumps(record) + "\n")
+    with locked(path):
+        unfinished = path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(("\n" if unfinished else "") + line + "\n")
+        sync(path)
 
 
 def read_records(path: Path) -> list[Record]:
-    """The records of a file. A line that was cut off is reported with a warning; the good ones are kept."""
+    """The records of a file. A line that is none, cut off for example, is reported with a warning and skipped."""
     records = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             records.append(current(json.loads(line)))
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             if line.strip():
                 warnings.warn(f"{path.name}, line {number} is not a record ({error}); skipped", stacklevel=2)
     return records
@@ -116,11 +161,12 @@ RENAMED = {"start": "init"}  # options of build_model that records of before hav
 
 
 def current(record: Record) -> Record:
-    """A record with today's names of options."""
-    run = record["run"]
+    """A record with today's names of options; an error of Python's if it is none."""
+    run = dict(record["run"])
+    require(isinstance(record.get("metrics", []), list), "metrics", record.get("metrics"), "a list")
     if "options" in run:
         run["options"] = {RENAMED.get(name, name): value for name, value in run["options"].items()}
-    return record
+    return {**record, "run": run}
 
 
 def load_study(name: str) -> list[Record]:

@@ -3,22 +3,28 @@
 What is notable:
 - Accelerate moves the same loop to a GPU, to Apple's MPS, to many processes (``accelerate launch``, ``torchrun``);
 - every process draws the same global batch and takes its own rows, so that the result does not depend on their number;
-- the clock stops during evaluation, so that losses can be compared at equal time.
+- the clock stops during evaluation and saving, so that losses can be compared at equal time;
+- with checkpoints, a run that was killed at any moment goes on as if nothing had happened.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .checks import require, require_int
+from .checkpoint import Checkpoints, restore
+from .checks import require, require_int, require_number, require_seed
 from .corpus import Corpus
+from .execution import Agreement, Execution, plain, processes
+from .interrupts import Stop
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,11 @@ class TrainingConfig:
         for name in ("steps", "batch_size", "seq_len", "eval_every", "eval_batches"):
             require_int(name, getattr(self, name), at_least=1)
         require_int("warmup_steps", self.warmup_steps, at_least=0)
-        require_int("seed", self.seed)
+        require_seed("seed", self.seed)
         for name in ("learning_rate", "clip_norm"):
+            require_number(name, getattr(self, name))
             require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
+        require_number("weight_decay", self.weight_decay)
         require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
 
     def rate(self, step: int) -> float:
@@ -81,74 +89,130 @@ def train(
     model: nn.Module,
     corpus: Corpus,
     config: TrainingConfig | None = None,
-    metrics: Metrics | None = None,
+    *,
+    callback: Callable[[dict[str, float]], object] | None = None,
+    checkpoints: Checkpoints | None = None,
+    execution: Execution | None = None,
+    stop: Stop | None = None,
     show_progress: bool = True,
 ) -> Metrics:
     """Train ``model``, a language model, on ``corpus``; the model is changed in place and left in eval mode.
+
+    With many processes, each computes its rows of every batch, and the losses are those of one process to rounding.
+    This does not hold with dropout: the processes draw different masks.
 
     Args:
         model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``.
         corpus: the text; its vocabulary is the model's.
         config: sizes, rates and seed; None means the defaults.
-        metrics: records are appended to it as they come, so that an interrupted run keeps them; None starts a new one.
+        callback: called with each record as it comes, in every process; the model is in eval mode meanwhile.
+        checkpoints: where to keep the last good one, and how often to write it. If there is one already, the run goes
+            on from it: on one device, with the same losses and weights, bit for bit, as if it had not been
+            interrupted. None keeps nothing.
+        execution: precision, pieces, compilation, shards; None means the defaults. A sharded model stays sharded.
+        stop: training ends, with a checkpoint, after the step in which somebody asked it to; None runs to the end.
         show_progress: draw a progress bar, if the output is a terminal or a notebook.
 
     Returns:
         :class:`Metrics`: the losses in nats per token, by step and by seconds of training.
 
     Raises:
-        ValueError: if the corpus is shorter than one context, or the processes do not divide the batch.
+        ValueError: if the corpus is shorter than one context, the processes and pieces do not divide the batch, or
+            the checkpoint is damaged or of another run.
+        FloatingPointError: as soon as a loss is not finite; the weights are those before that step.
+        OSError: if the first checkpoint cannot be written.
     """
-    from accelerate import Accelerator  # heavy libraries are imported where they are used
-    from accelerate.utils import parse_flag_from_env
-    from tqdm.auto import tqdm
+    from tqdm.auto import tqdm  # heavy libraries are imported where they are used
 
-    config = config or TrainingConfig()
-    on_cuda = torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
-    native_bf16 = on_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
-    accelerator = Accelerator(mixed_precision="bf16" if native_bf16 else "no")
+    config, execution, stop = config or TrainingConfig(), execution or Execution(), stop or Stop()
+    accelerator, pieces = processes(), execution.accumulation
     rank, world = accelerator.process_index, accelerator.num_processes
-    require(config.batch_size % world == 0, "batch_size", config.batch_size, f"a multiple of {world} processes")
+    shares = f"a multiple of {world} processes" + (f" times {pieces} pieces" if pieces > 1 else "")
+    require(config.batch_size % (world * pieces) == 0, "batch_size", config.batch_size, shares)
 
-    torch.manual_seed(config.seed)  # of dropout
+    torch.manual_seed(config.seed + rank)  # of dropout
     generator = torch.Generator().manual_seed(config.seed)  # of the batches, the same in every process
-    groups = parameter_groups(model, config.weight_decay)
-    network, optimizer = accelerator.prepare(model, torch.optim.AdamW(groups, betas=(0.9, 0.99)))
+
+    def adam(model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameter_groups(model, config.weight_decay), betas=(0.9, 0.99))
+
+    network, optimizer = execution.prepare(model, adam, accelerator)
+    forward = torch.compile(network) if execution.compile else network
+    agree = Agreement()
 
     def loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy in nats per token, over this process's rows of the global batch."""
-        logits = network(inputs[rank::world].to(accelerator.device))  # (B/world, T, V)
-        return F.cross_entropy(logits.flatten(0, 1), targets[rank::world].flatten().to(accelerator.device))
+        """Cross-entropy in nats per token."""
+        with execution.autocast(accelerator.device):
+            logits = forward(inputs.to(accelerator.device))  # (B/world, T, V)
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten().to(accelerator.device))
+
+    def backward(inputs: Tensor, targets: Tensor) -> float:
+        """Gradients from this process's rows of the global batch, piece by piece; the mean of their losses."""
+        rows = zip(inputs[rank::world].chunk(pieces), targets[rank::world].chunk(pieces), strict=True)
+        losses: list[Tensor] = []
+        for number, piece in enumerate(rows, start=1):
+            with nullcontext() if number == pieces else accelerator.no_sync(network):
+                losses.append(loss_of(*piece) / pieces)
+                accelerator.backward(losses[-1])
+        return torch.stack([loss.detach() for loss in losses]).sum().item()
 
     @torch.no_grad()
     def validation_loss() -> float:
-        network.eval()
         batches = corpus.validation_batches(config.eval_batches, config.batch_size, config.seq_len)
-        losses = torch.stack([loss_of(*batch) for batch in batches])
-        network.train()
+        losses = torch.stack([loss_of(inputs[rank::world], targets[rank::world]) for inputs, targets in batches])
         return accelerator.reduce(losses.mean(), "mean").item()
 
-    metrics = Metrics() if metrics is None else metrics
-    seconds, loss = 0.0, None
+    def check(what: str, loss: float, step: int) -> None:
+        if not math.isfinite(loss):
+            rate = f"the learning rate was {config.rate(max(0, step - 1)):g}"
+            message = f"the {what} loss of step {step} is {loss}; {rate}"
+            raise FloatingPointError(f"{message}; {checkpoints}" if checkpoints else message)
+
+    metrics, first, seconds, train_loss = Metrics(), 0, 0.0, math.nan
+    described = {"training": asdict(config), "corpus": corpus.checksum()} if checkpoints else {}
+    if checkpoints and (saved := checkpoints.load()):
+        for name, value in described.items():
+            require(saved[name] == value, f"the {name} of {checkpoints.path}", saved[name], f"{value!r}, as before")
+        restore(saved, plain(network, accelerator), optimizer)
+        generator.set_state(saved["batches"])
+        metrics, first, seconds = Metrics(saved["metrics"]), saved["step"], saved["seconds"]
+    asked, started, begun = False, time.perf_counter(), seconds
     watched = show_progress and accelerator.is_main_process
-    with tqdm(total=config.steps, unit="step", disable=None if watched else True) as bar:
-        started = time.perf_counter()
-        for step in range(config.steps + 1):
-            if step % config.eval_every == 0 or step == config.steps:
-                train_loss = math.nan if loss is None else accelerator.reduce(loss.detach(), "mean").item()
+    network.train()
+    with tqdm(total=config.steps, initial=first, unit="step", disable=None if watched else True) as bar:
+        for step in range(first, config.steps + 1):
+            ending = asked or step == config.steps
+            evaluating = (step % config.eval_every == 0 or step == config.steps) and (
+                not metrics or metrics[-1]["step"] < step
+            )
+            saving = checkpoints and (ending or step % checkpoints.every == 0) and checkpoints.last != step
+            if evaluating or saving:
                 seconds += time.perf_counter() - started
-                record = {"step": step, "seconds": seconds, "train_loss": train_loss}
-                metrics.append({**record, "validation_loss": validation_loss()})
-                bar.set_postfix(validation_loss=f"{metrics[-1]['validation_loss']:.3f}")
+                if evaluating:
+                    network.eval()
+                    record: dict[str, float] = {"step": step, "seconds": seconds, "train_loss": train_loss}
+                    metrics.append({**record, "validation_loss": validation_loss()})
+                    check("validation", metrics[-1]["validation_loss"], step)
+                    if callback:
+                        callback(metrics[-1])
+                    network.train()
+                if saving and checkpoints:
+                    state = {"step": step, "seconds": seconds, "batches": generator.get_state(), "metrics": [*metrics]}
+                    checkpoints.save({**state, **described}, plain(network, accelerator), optimizer)
                 started = time.perf_counter()
-            if step < config.steps:
-                for group in optimizer.param_groups:
-                    group["lr"] = config.rate(step)
-                loss = loss_of(*corpus.batch(config.batch_size, config.seq_len, generator))
-                accelerator.backward(loss)
-                accelerator.clip_grad_norm_(network.parameters(), config.clip_norm)
-                optimizer.step()
-                optimizer.zero_grad()
-                bar.update()
-    accelerator.unwrap_model(network, keep_fp32_wrapper=False).eval()
+            if ending:
+                break
+            for group in optimizer.param_groups:
+                group["lr"] = config.rate(step)
+            loss = backward(*corpus.batch(config.batch_size, config.seq_len, generator))
+            train_loss, asked = agree(loss, stop.signal is not None)
+            check("training", train_loss, step + 1)
+            accelerator.clip_grad_norm_(network.parameters(), config.clip_norm)
+            optimizer.step()
+            optimizer.zero_grad()
+            lasted = max(1e-9, seconds - begun + time.perf_counter() - started)
+            speed = (step + 1 - first) * config.batch_size * config.seq_len / lasted
+            bar.set_postfix_str(f"loss {train_loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
+            bar.update()
+    plain(network, accelerator).eval()
     return metrics

@@ -1,0 +1,107 @@
+"""How the machine carries a training run out: precision, pieces of a batch, compilation, shards.
+
+What is notable:
+- none of it changes what is computed, but for rounding (and for the masks of dropout where there are many processes);
+- ``fully_shard`` is PyTorch's own, so that sharding runs, and is tested, on CPU processes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from .checks import require, require_bool, require_int, require_known
+from .family import Stack
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a training run is carried out; the losses are those of the plain way, but for rounding.
+
+    Args:
+        accumulation: pieces that each process cuts its rows of a batch into; a step needs the memory of one piece.
+        precision: of the matrix products; ``"auto"`` is bfloat16 on a GPU that has it, float32 elsewhere.
+        compile: compile the model first, which takes a minute and makes steps on a GPU faster.
+        shard: spread parameters, gradients and the optimizer's state over the processes (FSDP) instead of keeping a
+            copy in each (DDP).
+
+    Raises:
+        TypeError: if ``accumulation`` is not an int, or a switch is not a bool.
+        ValueError: if ``accumulation`` is less than 1, or the precision is not known.
+    """
+
+    accumulation: int = 1
+    precision: Precision = "auto"
+    compile: bool = False
+    shard: bool = False
+
+    def __post_init__(self) -> None:
+        require_int("accumulation", self.accumulation, at_least=1)
+        require_known("precision", self.precision, get_args(Precision))
+        require_bool("compile", self.compile)
+        require_bool("shard", self.shard)
+
+    def autocast(self, device: torch.device) -> torch.autocast:
+        """The context in which a forward pass has this precision."""
+        native = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+        wanted = self.precision == "bfloat16" or (self.precision == "auto" and native)
+        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=wanted)
+
+    def prepare(
+        self, model: nn.Module, optimize: Callable[[nn.Module], torch.optim.Optimizer], accelerator: Accelerator
+    ) -> tuple[nn.Module, Any]:
+        """The model on its device, as a copy in each process or in shards, and the optimizer of what it is then."""
+        if not self.shard:
+            network, optimizer = accelerator.prepare(model, optimize(model))
+            return network, optimizer
+        require(accelerator.num_processes > 1, "shard", True, "False, with one process: start more, with torchrun")
+        from torch.distributed.device_mesh import init_device_mesh  # heavy libraries are imported where they are used
+        from torch.distributed.fsdp import fully_shard
+
+        model.to(accelerator.device)
+        mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+        for stack in [module for module in model.modules() if isinstance(module, Stack)]:
+            for layer in stack:  # one layer is whole at a time
+                fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        return model, accelerator.prepare_optimizer(optimize(model))
+
+
+def processes() -> Accelerator:
+    """Accelerate's view of the device and of all processes; the precision is :class:`Execution`'s business."""
+    from accelerate import Accelerator  # heavy libraries are imported where they are used
+
+    return Accelerator(mixed_precision="no")
+
+
+def plain(network: nn.Module, accelerator: Accelerator) -> nn.Module:
+    """The model under what :meth:`Execution.prepare` put around it."""
+    return accelerator.unwrap_model(network, keep_fp32_wrapper=False)
+
+
+class Agreement:
+    """What all processes know of a step: the mean of their losses, and whether one of them was asked to stop.
+
+    The processes talk through the CPU, so that no queue of a GPU is waited for.
+    """
+
+    def __init__(self) -> None:
+        self.group: Any = dist.new_group(backend="gloo") if dist.is_initialized() else None
+
+    def __call__(self, loss: float, asked: bool) -> tuple[float, bool]:
+        if self.group is None:
+            return loss, asked
+        facts = torch.tensor([loss, float(asked)], dtype=torch.float64)
+        dist.all_reduce(facts, group=self.group)
+        mean, anybody = (facts / dist.get_world_size()).tolist()
+        return mean, anybody > 0

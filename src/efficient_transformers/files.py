@@ -1,0 +1,115 @@
+"""Files that are whole or not there, and locks that end with the process that holds them.
+
+What is notable:
+- a file is written beside its place, synced to the disk, and renamed: a reader sees the old one or the new one;
+- what a killed process leaves behind has a name of its own, so that the next start can remove it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+PARTIAL = ".saving-"  # how the name of what is not complete begins
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Lend a file beside ``path`` to write to; it takes the place of ``path`` once the block has ended without error.
+
+    Raises:
+        OSError: if it cannot be written; what was at ``path`` before is untouched.
+    """
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{PARTIAL}{path.name}-")
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        sync(temporary)
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)  # mkstemp makes files that only their owner can read
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Return when the file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file at once, in place of what was there."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove what processes that were killed while they saved have left in ``folder``."""
+    for path in folder.glob(f"{PARTIAL}*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the one lock that there is on a file, which is made if it is missing, for the length of the block.
+
+    Args:
+        path: the file; what it holds is not touched.
+        wait: for another process that holds it; without, the block is entered either way.
+
+    Yields:
+        Whether this process holds the lock.
+    """
+    import fcntl  # there is none on Windows, where only studies and runs in folders need it
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked_byte(file: IO[str], place: int, *, wait: bool) -> Iterator[bool]:
+    """Hold the lock on one byte of a file, which need not have that many, for the length of the block.
+
+    A place can stand for anything, so that one file holds any number of locks; none needs cleaning up.
+
+    Args:
+        file: open for writing, and opened once in this process: closing it gives its locks back.
+        place: of the byte, less than 2**63.
+        wait: for another process that holds it; without, the block is entered either way.
+
+    Yields:
+        Whether this process holds the lock.
+    """
+    import fcntl  # there is none on Windows, where only studies and runs in folders need it
+
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), 1, place)
+    except (BlockingIOError, PermissionError):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
