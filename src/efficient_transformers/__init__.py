@@ -4,6 +4,7 @@ from .attention import MultiHeadAttention, causal_mask, rotate
 from .cache import Cache
 from .convolution import CausalDepthwiseConv, expand_sharing
 from .corpus import Corpus, Vocabulary, load_corpus
+from .evaluation import evaluate
 from .family import Stack
 from .generation import generate
 from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
@@ -66,6 +67,7 @@ __all__ = [
     "build_hourglass",
     "build_model",
     "causal_mask",
+    "evaluate",
     "expand_sharing",
     "generate",
     "initialize",

