@@ -1,11 +1,12 @@
-"""The long runs behind the book's tables, and the way to make them.
+"""The long runs behind the book's tables, and the way to make them: the protocol is in README.md, beside this file.
 
-    python experiments/studies.py                 # all that is missing; can be stopped and started again
-    python experiments/studies.py learning-rate   # one study
-    python experiments/studies.py variations --seeds 0 1   # some seeds; others can run beside it
+    python experiments/studies.py                       # all that is missing; can be stopped and started again
+    python experiments/studies.py head-to-head          # one study
+    python experiments/studies.py --plan                # what is missing, and how long it will take
+    python experiments/studies.py --shard 0/4           # a quarter of it; the others can run beside it
+    python experiments/studies.py head-to-head --time   # only measure what a step of each takes, on a quiet machine
 
-    python experiments/studies.py variations --time        # only measure what a step of each takes, on a quiet machine
-
+The studies of before, at one rate, are named too, until their chapters are rewritten; --seeds is for them.
 Results go to experiments/results/, one line per run. One thread each, so that times compare.
 """
 
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from declared import STUDIES as DECLARED
+from planning import measure, print_plan, run_declared
 
 from efficient_transformers import TrainingConfig
 from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
@@ -153,20 +156,39 @@ STUDIES = {
 }
 
 
+def parse_shard(text: str) -> tuple[int, int]:
+    """``i/n`` as two numbers, i counting from 0."""
+    index, slash, of = text.partition("/")
+    if not (slash and index.isdigit() and of.isdigit() and int(index) < int(of)):
+        raise argparse.ArgumentTypeError(f"shard is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
+    return int(index), int(of)
+
+
 def main() -> None:
+    known = [*DECLARED, *STUDIES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of {list(STUDIES)}; by default all")
-    parser.add_argument("--seeds", nargs="+", type=int, help="of the runs to make; by default all")
+    parser.add_argument("names", nargs="*", help=f"of {known}; by default those of the protocol, in this order")
+    parser.add_argument("--plan", action="store_true", help="print what is missing, with its expected time")
+    parser.add_argument("--shard", type=parse_shard, default=(0, 1), help="i/n: the i-th of n parts, counting from 0")
+    parser.add_argument("--seeds", nargs="+", type=int, help="of the runs to make; only for the studies of before")
     parser.add_argument("--time", action="store_true", help="measure seconds per step instead of training")
     arguments = parser.parse_args()
-    names = arguments.names or list(STUDIES)
-    if unknown := set(names) - set(STUDIES):
-        parser.error(f"names is {sorted(unknown)}; expected some of {list(STUDIES)}")
-    known = {run.training.seed for name in names for run in STUDIES[name]}
-    if unknown_seeds := set(arguments.seeds or ()) - known:
-        parser.error(f"seeds is {sorted(unknown_seeds)}; expected some of {sorted(known)}")
+    names = arguments.names or list(DECLARED)
+    if unknown := set(names) - set(known):
+        parser.error(f"names is {sorted(unknown)}; expected some of {known}")
+    seeds = {run.training.seed for name in names if name in STUDIES for run in STUDIES[name]}
+    if unknown_seeds := set(arguments.seeds or ()) - seeds:
+        parser.error(f"seeds is {sorted(unknown_seeds)}; expected some of {sorted(seeds)}")
     torch.set_num_threads(1)
-    for name in names:
+    declared = [study for name, study in DECLARED.items() if name in names]
+    if arguments.plan:
+        print_plan(declared)
+        return
+    if arguments.time and declared:
+        measure(declared)
+    elif declared:
+        run_declared(declared, *arguments.shard)
+    for name in (name for name in names if name in STUDIES):
         runs = [run for run in STUDIES[name] if arguments.seeds is None or run.training.seed in arguments.seeds]
         if arguments.time:
             time_steps([run for run in runs if run.training.seed == 0], RESULTS / f"{name}-seconds.json")

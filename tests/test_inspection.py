@@ -12,14 +12,17 @@ from efficient_transformers import (
     CausalDepthwiseConv,
     FeedForward,
     MultiHeadAttention,
+    SpatialGatingUnit,
     Stack,
     build_model,
     leak_map,
     model_names,
+    products,
     receptive_field,
     shape_trace,
 )
-from efficient_transformers.cost import cost_model
+from efficient_transformers.cost import cost_model, effective_parameters, parameter_count
+from efficient_transformers.gmlp import GATES
 from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
 from efficient_transformers.inspection import LiveMemory, peak_memory
 
@@ -214,6 +217,17 @@ def test_peak_memory_ends_with_its_call():
 
 
 HIERARCHIES = ["1@1 2@4 1@1", "0@1 1@3 0@1", "1@1 1@2 2@8 1@2 1@1"]
+OTHERS = [
+    ("transformer", {"n_layers": 3, "rotary": False}),
+    *(("primer-ez", {"activation": a}) for a in ("squared-relu", "relu", "gelu", "swiglu")),
+    *(("primer-ez", {"convolve": c, "kernel_size": 5, "dilation": 2}) for c in ("", "qv")),
+    ("primer-ez", {"bias": True, "sharing": "all"}),
+    ("primer", {}),
+    *(("gmlp", {"gate": gate, "n_layers": 3}) for gate in GATES),
+    ("gmlp", {"weight": "toeplitz", "positions": True}),
+    ("amlp", {}),
+    ("hourglass", {"layer": "primer-ez"}),
+]
 BODIES = [("transformer", {"n_layers": 3})] + [
     ("hourglass", {"hierarchy": h, "shortening": down, "up_sampling": up})
     for h in HIERARCHIES
@@ -223,24 +237,30 @@ BODIES = [("transformer", {"n_layers": 3})] + [
 
 
 @pytest.mark.parametrize("seq_len", [15, 61, 128])
-@pytest.mark.parametrize(("name", "options"), BODIES, ids=str)
-def test_the_cost_model_agrees_with_what_torch_counts_and_keeps(name, options, seq_len):
-    model, batch, kept = build_model(name, vocab_size=5, d_model=64, **options), 8, {}
-    x = torch.randn(batch, seq_len, 64, requires_grad=True)
+@pytest.mark.parametrize(("name", "options"), BODIES + OTHERS, ids=str)
+def test_the_cost_model_agrees_with_what_torch_counts_and_keeps(name, options, seq_len, monkeypatch):
+    model, batch = build_model(name, vocab_size=5, d_model=64, **options), 8
     cost = cost_model(model.body, seq_len)
-
-    def keep(tensor):
-        kept[tensor.untyped_storage()._cdata] = (tensor, tensor.untyped_storage().nbytes())
-        return tensor
-
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        model.body(x)
-    assert cost.multiply_adds == pytest.approx(counter.get_total_flops() / 2 / batch / seq_len, rel=0.01)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        y = model.body(x)
     weights = {p.untyped_storage()._cdata for p in model.parameters()}
-    measured = sum(size for address, (_, size) in kept.items() if address not in weights) / batch / seq_len
-    assert y.shape == x.shape
+
+    def kept_of(rows):
+        """Bytes that autograd keeps beside the weights for a batch of so many rows."""
+        kept = {}
+
+        def keep(tensor):
+            kept[tensor.untyped_storage()._cdata] = (tensor, tensor.untyped_storage().nbytes())
+            return tensor
+
+        x = torch.randn(rows, seq_len, 64, requires_grad=True)
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            assert model.body(x).shape == x.shape
+        return sum(size for address, (_, size) in kept.items() if address not in weights)
+
+    with monkeypatch.context() as plain, FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        plain.setattr(products, "is_plain", lambda _: False)  # one product with a masked matrix, which torch can count
+        model.body(torch.randn(batch, seq_len, 64))
+    assert cost.multiply_adds == pytest.approx(counter.get_total_flops() / 2 / batch / seq_len, rel=0.01)
+    measured = (kept_of(batch) - kept_of(2)) / (batch - 2) / seq_len  # copies of weights are those of both
     assert cost.activation_bytes == pytest.approx(measured, rel=0.05)  # statistics of norms and softmax are left out
 
 
@@ -251,3 +271,16 @@ def test_the_cost_model_counts_each_parameter_once_per_use(name, options):
     assert cost_model(model.body, 1).parameters == all_of_them  # one token, one window
     long = cost_model(model.body, 960).parameters
     assert long == all_of_them if name == "transformer" else long < all_of_them
+
+
+def test_a_causal_matrix_counts_as_its_lower_triangle_and_is_read_row_by_row():
+    options = {"vocab_size": 5, "d_model": 8, "n_heads": 2, "n_layers": 3, "max_seq_len": 10}
+    dense, toeplitz = build_model("gmlp", **options), build_model("gmlp", weight="toeplitz", **options)
+    assert effective_parameters(dense) == parameter_count(dense) - 3 * 45
+    assert effective_parameters(toeplitz) == parameter_count(toeplitz)
+    two_sided = SpatialGatingUnit(4, 10, causal=False)
+    assert effective_parameters(two_sided) == parameter_count(two_sided)
+    for model in (dense, toeplitz):
+        spatial = sum(p.numel() for block in model.body for p in (block.gate.weight, block.gate.bias))
+        used = [cost_model(model.body, T).parameters - parameter_count(model.body) + spatial for T in (1, 2, 10)]
+        assert used == [3 * 2, 3 * 2.5, 3 * 6.5]  # mean length of the rows, and a bias

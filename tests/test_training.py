@@ -24,6 +24,7 @@ from efficient_transformers import (
     model_names,
     train,
 )
+from efficient_transformers.training import parameter_groups
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -160,10 +161,20 @@ def test_matrices_decay_and_nothing_else(corpus, name):
     )
     assert {1, 2} <= {p.dim() for p in before.values()}
     for key, start in before.items():
-        shrunk = 0.01 * 5.0 * start if start.dim() == 2 else torch.zeros_like(start)
+        between_channels = start.dim() == 2 and not key.endswith("gate.weight")  # which lies between tokens
+        shrunk = 0.01 * 5.0 * start if between_channels else torch.zeros_like(start)
         torch.testing.assert_close(after[key] - decayed[key], shrunk, rtol=0, atol=1e-6)
-        if start.dim() != 2:
+        if not between_channels:
             assert torch.equal(after[key], decayed[key])
+
+
+def test_spatial_weights_do_not_decay_whether_dense_or_toeplitz():
+    for weight, spatial in (("dense", (16, 16)), ("toeplitz", (16,))):
+        model = build_model("gmlp", vocab_size=5, d_model=8, n_layers=2, max_seq_len=16, weight=weight, positions=True)
+        decayed, others = (group["params"] for group in parameter_groups(model, 0.1))
+        assert [p.shape for p in decayed] == [(5, 8), *2 * [(32, 8), (8, 16)]]
+        assert sum(p.shape == spatial for p in others) >= 2
+        assert sum(p.numel() for p in (*decayed, *others)) == sum(p.numel() for p in model.parameters())
 
 
 def test_learning_rate_rises_linearly_and_falls_along_a_cosine_to_a_tenth():

@@ -1,4 +1,9 @@
-"""What a model costs per token, in closed form: nothing is run."""
+"""What a model costs per token, in closed form: nothing is run.
+
+What is notable:
+- every family of the book is counted by the same rules, so that their costs can be compared;
+- what a causal matrix or an attention mask hides counts as work, and does not count as a parameter.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,13 @@ from torch import nn
 
 from .attention import MultiHeadAttention
 from .checks import require_int
+from .convolution import CausalDepthwiseConv
 from .family import Stack, parameter_count
+from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
 from .hourglass import Hourglass
+from .primer import GatedFeedForward, PrimerLayer, SharedQueryKeyAttention
 from .resampling import AttentionBasedShortening, AttentionBasedUpSampling, NaiveUpSampling, Shortening
-from .transformer import FeedForward, TransformerLayer
+from .transformer import FeedForward, LearnedPositions, TransformerLayer
 
 
 @dataclass(frozen=True)
@@ -34,12 +42,17 @@ def cost_model(body: nn.Module, seq_len: int) -> Cost:
 
     A layer at length :math:`T`, with matrices of :math:`M` numbers in all, takes :math:`M + 2TD` multiply-adds per
     token: each weight once, and scores and mixture against :math:`T` keys, which a kernel computes whole, masked
-    or not. Autograd keeps :math:`8D + D_\mathrm{ff}` numbers of it per token: input and output of both norms, query,
-    key and value, the heads' result, the hidden channels. A level that is shortened by :math:`k` costs
-    :math:`1/k` of that per token, at length :math:`T/k`; resampling adds its own.
+    or not. A depthwise convolution of width :math:`W` adds :math:`WD`. A block of gMLP takes :math:`M`, and
+    :math:`T` for each channel of its gate: its matrix counts whole too, causal or not, dense or Toeplitz, multiplied
+    or transformed; a tiny attention of :math:`A` channels adds :math:`2TA`.
+
+    Autograd keeps :math:`8D + D_\mathrm{ff}` numbers of a baseline layer per token: input and output of both norms,
+    query, key and value, the heads' result, the hidden channels. Copies of weights, such as a Toeplitz matrix, are
+    left out: the tokens of a batch share them. A level that is shortened by :math:`k` costs :math:`1/k` of that per
+    token, at length :math:`T/k`; resampling adds its own.
 
     Args:
-        body: a :class:`Stack` of baseline layers or an :class:`Hourglass` of them.
+        body: a model's ``body``: a :class:`Stack` of layers of any family, or an :class:`Hourglass` of them.
         seq_len: length of the sequence, :math:`T`.
 
     Returns:
@@ -57,17 +70,53 @@ def cost_model(body: nn.Module, seq_len: int) -> Cost:
     raise TypeError(f"body is {type(body).__name__!r}; expected a Stack or an Hourglass")
 
 
+def effective_parameters(model: nn.Module) -> int:
+    """The parameters that can change a model's output: of a causal dense matrix of gMLP, the lower triangle."""
+    gates = [module for module in model.modules() if isinstance(module, SpatialGatingUnit) and module.causal]
+    return parameter_count(model) - sum(n * (n - 1) // 2 for gate in gates for n in gate.weight.shape[1:])
+
+
 def layer_cost(layer: nn.Module, seq_len: int) -> Cost:
-    """Per token, for one layer of the baseline."""
+    """Per token, for one layer of any family, or learned positions."""
+    if isinstance(layer, LearnedPositions):
+        return Cost(0, 0, layer.weight.shape[1])
+    if isinstance(layer, GMLPBlock):
+        return block_cost(layer, seq_len)
     if not (
         isinstance(layer, TransformerLayer)
-        and type(layer.attention) is MultiHeadAttention
+        and isinstance(layer.attention, MultiHeadAttention)
         and isinstance(layer.feed_forward, FeedForward)
     ):
-        raise TypeError(f"a layer is {type(layer).__name__!r}; expected a TransformerLayer with MultiHeadAttention")
-    D, matrices = layer.d_model, parameter_count(layer.attention, layer.feed_forward)
-    kept = 8 * D + layer.feed_forward.up.out_features
-    return Cost(matrices + 2 * seq_len * D, 4 * kept, parameter_count(layer))
+        raise TypeError(f"a layer is {type(layer).__name__!r}; expected one of the book's, with its attention")
+    D, F = layer.d_model, layer.feed_forward.up.out_features
+    convs = [module for module in layer.attention.modules() if isinstance(module, CausalDepthwiseConv)]
+    widths = sum(conv.kernel_size for conv in convs)
+    matrices = parameter_count(*(m for m in layer.modules() if isinstance(m, nn.Linear)))
+    kept: float = 8 * D + F * kept_hidden(layer.feed_forward)
+    kept += D * sum(1 + (conv.kernel_size - 1) * conv.dilation / seq_len for conv in convs)  # inputs, with zeros
+    kept += D * isinstance(layer.attention, SharedQueryKeyAttention)  # the keys before they are turned
+    kept += 2 * D * isinstance(layer, PrimerLayer)  # each of its norms is two steps
+    return Cost(matrices + (widths + 2 * seq_len) * D, 4 * kept, parameter_count(layer))
+
+
+def kept_hidden(feed_forward: FeedForward) -> int:
+    """How many numbers autograd keeps for each hidden channel: ReLU's input can be told from its output."""
+    if isinstance(feed_forward, GatedFeedForward):
+        return 4
+    return 1 if isinstance(feed_forward.activation, nn.ReLU) else 2
+
+
+def block_cost(block: GMLPBlock, seq_len: int) -> Cost:
+    """Per token, for one block of gMLP, with or without a tiny attention."""
+    D, F, d_out = block.d_model, block.up.out_features, block.gate.d_out
+    products = d_out * (2 if block.gate.kind in ("split", "whole") else 1)  # what is multiplied, and the result
+    cost = Cost(D * F + d_out * D + seq_len * d_out, 4 * (2 * D + 2 * F + d_out + products), 0)
+    if isinstance(block.attention, TinyAttention):
+        A = block.attention.query.out_features
+        cost += Cost(A * (3 * D + d_out) + 2 * seq_len * A, 4 * 4 * A, 0)
+    spatial = block.gate.weight.numel() + block.gate.bias.numel()
+    row = (seq_len + 1) / 2 + 1 if block.gate.causal else seq_len + 1  # weights that a token reads, and its bias
+    return cost + Cost(0, 0, parameter_count(block) - spatial + row)
 
 
 def hourglass_cost(body: Hourglass, seq_len: int) -> Cost:

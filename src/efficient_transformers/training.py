@@ -37,7 +37,7 @@ class TrainingConfig:
         seq_len: tokens per sequence.
         learning_rate: of AdamW at its peak.
         warmup_steps: steps over which the learning rate rises from 0; afterwards it falls along a cosine to a tenth.
-        weight_decay: of matrices; vectors and convolution kernels are not decayed.
+        weight_decay: of matrices between channels: see :func:`parameter_groups`.
         clip_norm: the largest norm of the gradient.
         eval_every: steps between evaluations; the first is before step 1, the last after the last step.
         eval_batches: validation batches per evaluation, always the same.
@@ -79,9 +79,15 @@ class Metrics(list[dict[str, float]]):
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """The parameters for an optimizer: matrices, which are decayed, and all others, which are not."""
-    matrices = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
+    """The parameters for an optimizer: matrices between channels, which are decayed, and all others, which are not.
+
+    Decayed are the weights of ``nn.Linear`` and ``nn.Embedding``. The spatial weights of gMLP are not, dense or
+    Toeplitz, so that the two differ in nothing but their number; nor are kernels of convolutions, norms and biases.
+    """
+    owners = [module for module in model.modules() if isinstance(module, nn.Linear | nn.Embedding)]
+    decayed = {id(module.weight) for module in owners}  # not the tensors, whose == compares their elements
+    matrices = [p for p in model.parameters() if id(p) in decayed]
+    others = [p for p in model.parameters() if id(p) not in decayed]
     return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 

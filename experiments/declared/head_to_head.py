@@ -1,0 +1,108 @@
+"""Study 1: every family at equal parameters, at several budgets and sizes."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from efficient_transformers.protocol import Entry, Study
+
+from .sizes import D_MODEL, baseline, gmlp, hourglass, row
+
+CONTEXT = 256
+SWIGLU = {"convolve": "", "activation": "swiglu"}
+FOUR = ("Baseline", "Primer EZ", "Hourglass", "gMLP Toeplitz")  # one of each family, where all would cost too much
+
+
+@cache
+def families(size: str, context: int = CONTEXT) -> dict[str, tuple[str, dict[str, Any]]]:
+    """For each name its model and options, at a size."""
+    same = baseline(size)
+    return {
+        "Baseline": ("transformer", same),
+        "SwiGLU": ("primer-ez", same | SWIGLU),
+        "Primer EZ": ("primer-ez", same),
+        "Primer": ("primer", same),
+        "Hourglass": ("hourglass", hourglass(size, context)),
+        "Hourglass, equal multiply-adds": ("hourglass", hourglass(size, context, equal="multiply-adds")),
+        "gMLP": ("gmlp", gmlp(size, context)),
+        "gMLP, W not counted": ("gmlp", gmlp(size, context, matrices=False)),
+        "gMLP Toeplitz": ("gmlp", gmlp(size, context, weight="toeplitz")),
+        "aMLP": ("amlp", gmlp(size, context, "amlp")),
+        "aMLP, W not counted": ("amlp", gmlp(size, context, "amlp", matrices=False)),
+    }
+
+
+def entries(names: tuple[str, ...], steps: int, size: str = "0.8M", **more: Any) -> tuple[Entry, ...]:
+    """The named families at one budget and size."""
+    known = families(size)
+    return tuple(
+        Entry(name=name, model=known[name][0], options=known[name][1], steps=steps, size=size, **more) for name in names
+    )
+
+
+def pairs(found: tuple[Entry, ...], *names: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of names as pairs of labels of these entries."""
+    labels = {entry.name: entry.label for entry in found}
+    return tuple((labels[ours], labels[theirs]) for ours, theirs in names)
+
+
+def against_baseline(found: tuple[Entry, ...]) -> tuple[tuple[str, str], ...]:
+    """Every other entry against the baseline."""
+    return pairs(found, *((entry.name, "Baseline") for entry in found if entry.name != "Baseline"))
+
+
+ALL = tuple(families("0.8M"))
+SHORT, MIDDLE = entries(ALL, 500), entries(ALL, 2000)
+COUNTED = tuple(name for name in ALL if "not counted" not in name)
+CONTROLS = (
+    ("Primer EZ", "SwiGLU"),
+    ("Primer", "Primer EZ"),
+    ("gMLP", "gMLP Toeplitz"),
+    ("gMLP, W not counted", "gMLP"),
+    ("aMLP", "Primer EZ"),
+    ("aMLP, W not counted", "aMLP"),
+)
+
+HEAD_TO_HEAD = Study(
+    "head-to-head",
+    "At equal parameters and equal steps, which family ends lowest?",
+    SHORT + MIDDLE,
+    {
+        f"{kind}, {found[0].steps:,} steps": shown
+        for found in (SHORT, MIDDLE)
+        for kind, shown in (
+            ("families", pairs(found, *((name, "Baseline") for name in COUNTED[1:]))),
+            ("controls", pairs(found, *CONTROLS)),
+        )
+    },
+)
+
+FASTER = ("SwiGLU", "Primer EZ")
+LENGTHS = Study(
+    "head-to-head-lengths",
+    "How many steps, annealed to their own end, reach the loss of the baseline's 2,000?",
+    entries(FASTER, 1000) + entries(FASTER, 1400),
+    {},  # with the runs of head-to-head: an interpolation, no comparison
+)
+
+LONG = Study(
+    "head-to-head-long",
+    "Does the order hold at four times the budget?",
+    entries(FOUR, 8000, seeds=(0, 1, 2)),
+    {"families, 8,000 steps": against_baseline(entries(FOUR, 8000, seeds=(0, 1, 2)))},
+)
+
+SIZES = Study(
+    "head-to-head-sizes",
+    "Does the order hold for smaller and larger models?",
+    entries(FOUR, 2000, "0.2M") + entries(FOUR, 2000, "3M"),
+    {f"families, {size}": against_baseline(entries(FOUR, 2000, size)) for size in ("0.2M", "3M")},
+)
+
+
+def table() -> str:
+    """The sizes of all families, for README.md."""
+    head = "| size | model | d_model | layers | d_ff | parameters | without W | multiply-adds per token |"
+    rows = [row(size, name, *of, CONTEXT) for size in D_MODEL for name, of in families(size).items()]
+    return "\n".join([head, "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |", *rows])

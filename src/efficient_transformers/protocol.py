@@ -1,0 +1,341 @@
+"""The protocol of the book's comparisons: what a study declares, which runs it lacks, what a record must hold.
+
+What is notable:
+- an entry is one model at one budget: its rate is tuned on a seed of its own, then its seeds are run at that rate;
+- which run comes next follows from the declaration and the records alone, so that a study can stop anywhere;
+- a record that was not declared, or was made by another version of the protocol, is refused.
+
+`experiments/README.md` states the protocol in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+
+from .checks import require, require_int
+from .corpus import Corpus, load_corpus
+from .cost import cost_model, effective_parameters
+from .models import LanguageModel, build_model
+from .scoring import BLOCK, score
+from .study import Record, environment
+from .training import TrainingConfig, train
+
+PROTOCOL = 2  # 1 were the runs at one rate, judged on a few batches of validation text
+SEEDS = (0, 1, 2, 3, 4)
+TUNING_SEED = 100
+RATES = (1e-3, 2e-3, 4e-3, 8e-3, 16e-3)
+TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000
+TOKENS_PER_STEP = 1024
+MAX_EXTENSIONS = 6  # rates beyond the grid on each side: a factor of 64, where something else is wrong
+
+Role = Literal["tuning", "reported"]
+Builder = Callable[..., LanguageModel]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One model at one budget.
+
+    Args:
+        name: of the model, the same at every budget.
+        model: for :func:`build_model`.
+        options: further arguments of it; ``max_seq_len`` is ``seq_len`` unless given.
+        steps: the budget. A run warms up for ``warmup_steps``, by default a tenth of it, and is annealed to its end.
+        seq_len, batch_size: by default 4 × 256 tokens per step.
+        corpus: for :func:`load_corpus`.
+        seeds: of the reported runs.
+        rates: where tuning starts, ascending, each a factor √2 to 2 above the one before.
+        rate: a rate that is given instead of tuned, by a recipe that is followed to the letter.
+        size: what the entry's models are called together, "0.8M" for example.
+        scored: the part that reported runs are scored on; "validation" where a corpus has no test.
+
+    Raises:
+        TypeError: if a number that counts is not an int.
+        ValueError: if the budget is not longer than the warm-up, seeds repeat or contain the tuning seed, or the rates
+            are too few, too close or too far apart.
+    """
+
+    name: str
+    model: str
+    steps: int
+    options: dict[str, Any] = field(default_factory=dict)
+    seq_len: int = 256
+    batch_size: int = 4
+    corpus: str = "shakespeare-with-test"
+    seeds: tuple[int, ...] = SEEDS
+    rates: tuple[float, ...] = RATES
+    rate: float | None = None
+    size: str = "0.8M"
+    warmup_steps: int | None = None
+    scored: Literal["test", "validation"] = "test"
+
+    def __post_init__(self) -> None:
+        require_int("steps", self.steps, at_least=1)
+        warmup = self.warmup
+        require(self.steps > warmup, "steps", self.steps, f"more than warmup_steps={warmup}: a run is annealed")
+        distinct = len(set(self.seeds)) == len(self.seeds) > 1 and TUNING_SEED not in self.seeds
+        require(distinct, "seeds", self.seeds, f"at least two, each once, without {TUNING_SEED}, which is for tuning")
+        factors = [b / a for a, b in pairwise(self.rates)]
+        apart = all(2**0.5 - 1e-6 <= factor <= 2 + 1e-6 for factor in factors)
+        require(len(self.rates) >= 5 and apart, "rates", self.rates, "at least five, a factor √2 to 2 apart")
+
+    @property
+    def warmup(self) -> int:
+        """Steps until the rate is at its peak."""
+        return max(1, self.steps // 10) if self.warmup_steps is None else self.warmup_steps
+
+    @property
+    def label(self) -> str:
+        """The name, size, budget and context: what tells this entry from all others of a study."""
+        return f"{self.name}, {self.size}, {self.steps:,} steps of {self.batch_size} × {self.seq_len}"
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The arguments of :class:`TrainingConfig`, all that matter, but for rate and seed."""
+        return {
+            "steps": self.steps,
+            "batch_size": self.batch_size,
+            "seq_len": self.seq_len,
+            "warmup_steps": self.warmup,
+            "weight_decay": 0.1,
+            "clip_norm": 1.0,
+            "eval_every": max(1, -(-self.steps // 10)),
+            "eval_batches": max(1, 8192 // (self.batch_size * self.seq_len)),
+        }
+
+    def describe(self, rate: float, seed: int) -> Record:
+        """One run as JSON: what a record of it must agree with."""
+        return {
+            "label": self.label,
+            "name": self.name,
+            "size": self.size,
+            "model": self.model,
+            "options": {"max_seq_len": self.seq_len} | self.options,
+            "corpus": self.corpus,
+            "training": self.training | {"learning_rate": rate, "seed": seed},
+        }
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run that a study lacks: an entry at one rate, with one seed."""
+
+    entry: Entry
+    role: Role
+    rate: float
+    seed: int
+
+    def describe(self) -> Record:
+        """As :meth:`Entry.describe`."""
+        return self.entry.describe(self.rate, self.seed)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Entries, in the order of their runs, and the pairs that each figure shows, declared before any run.
+
+    Args:
+        name: of the study and of the file of its records.
+        question: what it asks, in one sentence.
+        entries: the models at their budgets.
+        figures: for each figure or table its pairs, ours and the one that it is compared with, as entries' labels.
+
+    Raises:
+        ValueError: if two entries share a label, a pair names none, or the pair's runs do not see the same batches.
+    """
+
+    name: str
+    question: str
+    entries: tuple[Entry, ...]
+    figures: dict[str, tuple[tuple[str, str], ...]]
+
+    def __post_init__(self) -> None:
+        known = self.by_label()
+        require(len(known) == len(self.entries), "entries", [e.label for e in self.entries], "labels that differ")
+        for figure, pairs in self.figures.items():
+            for pair in pairs:
+                require(set(pair) <= set(known), f"a pair of {figure!r}", pair, f"two labels of {self.name!r}")
+                ours, theirs = (known[label] for label in pair)
+                alike = (ours.seeds, ours.corpus, ours.scored) == (theirs.seeds, theirs.corpus, theirs.scored)
+                require(alike, f"a pair of {figure!r}", pair, "the same seeds, corpus and scored part")
+
+    def by_label(self) -> dict[str, Entry]:
+        """The entries by their labels."""
+        return {entry.label: entry for entry in self.entries}
+
+
+def tuned_losses(entry: Entry, records: Iterable[Record]) -> dict[float, float]:
+    """The validation loss of each rate that was tried, ascending; infinite where training broke down."""
+    found = {
+        float(r["run"]["training"]["learning_rate"]): math.inf
+        if r["validation"]["loss"] is None
+        else r["validation"]["loss"]
+        for r in records
+        if r["role"] == "tuning" and r["run"]["label"] == entry.label
+    }
+    return dict(sorted(found.items()))
+
+
+def next_rates(entry: Entry, losses: dict[float, float]) -> list[float]:
+    """The rates to try next; none once the best lies inside the grid.
+
+    Raises:
+        ValueError: if the best is still at the edge of a grid that was extended too often.
+    """
+    if entry.rate is not None:
+        return []
+    missing = [rate for rate in entry.rates if rate not in losses]
+    if missing:
+        return missing
+    grid = sorted(losses)
+    best = min(grid, key=losses.__getitem__)
+    if best not in (grid[0], grid[-1]):
+        return []
+    further = best * (entry.rates[0] / entry.rates[1] if best == grid[0] else entry.rates[-1] / entry.rates[-2])
+    few = len(grid) < len(entry.rates) + 2 * MAX_EXTENSIONS
+    require(few, f"the best rate of {entry.label!r}", best, f"a rate inside the grid {grid}, which was extended often")
+    return [further]
+
+
+def chosen_rate(entry: Entry, records: Iterable[Record]) -> float | None:
+    """The rate of the reported runs, or None while tuning is not finished."""
+    if entry.rate is not None:
+        return entry.rate
+    losses = tuned_losses(entry, records)
+    return None if next_rates(entry, losses) else min(losses, key=losses.__getitem__)
+
+
+def missing_trials(entry: Entry, records: Sequence[Record]) -> list[Trial]:
+    """What is to be run next: rates until tuning is finished, then the seeds that have no record at the chosen rate."""
+    rates = next_rates(entry, tuned_losses(entry, records))
+    if rates:
+        return [Trial(entry, "tuning", rate, TUNING_SEED) for rate in rates]
+    rate = chosen_rate(entry, records)
+    assert rate is not None, "no further rates"
+    done = {
+        r["run"]["training"]["seed"] for r in records if r["role"] == "reported" and r["run"]["label"] == entry.label
+    }
+    return [Trial(entry, "reported", rate, seed) for seed in entry.seeds if seed not in done]
+
+
+def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show_progress: bool = True) -> Record:
+    """Train, score, and return the record. The test text is read by reported runs alone, once, at their end."""
+    entry = trial.entry
+    corpus = load_corpus(entry.corpus)
+    torch.manual_seed(trial.seed)
+    run = trial.describe()
+    model = build(entry.model, vocab_size=len(corpus.vocabulary), **run["options"])
+    metrics = train(model, corpus, TrainingConfig(**run["training"]), show_progress=show_progress)
+    record = {
+        "protocol": PROTOCOL,
+        "study": study.name,
+        "role": trial.role,
+        "run": run,
+        "parameters": effective_parameters(model),
+        "multiply_adds": round(multiply_adds(model, entry.seq_len)),
+        "metrics": [{k: finite(v) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in metrics],
+        "validation": scored(model, corpus, "validation", entry.seq_len, TUNING_TARGETS),
+    }
+    if trial.role == "reported":
+        record["test"] = scored(model, corpus, entry.scored, entry.seq_len, TEST_TARGETS, trial.seed == entry.seeds[0])
+    return record | {"device": device()} | environment()
+
+
+def device() -> str:
+    """What :func:`train` trains on: the GPU's name, or ``"cpu"``."""
+    from accelerate.utils import parse_flag_from_env  # heavy libraries are imported where they are used
+
+    on_cuda = torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
+    return str(torch.cuda.get_device_name()) if on_cuda else "cpu"
+
+
+def scored(
+    model: LanguageModel, corpus: Corpus, part: str, seq_len: int, targets: int, blocks: bool = False
+) -> dict[str, Any]:
+    """The score on a part of a corpus as JSON, with the losses of its blocks if asked for."""
+    tokens = getattr(corpus, part)
+    require(tokens is not None, "corpus", corpus.name, f"a corpus with a {part} text")
+    room = len(tokens) - 2 * BLOCK  # Tiny Shakespeare's validation text is shorter than the sample
+    found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
+    result = {"part": part, "loss": finite(found.loss, 5), "targets": found.targets}
+    result["standard_error"] = finite(found.standard_error, 5)
+    return result | ({"blocks": [finite(loss) for loss in found.blocks]} if blocks else {})
+
+
+def finite(value: float, digits: int = 4) -> float | None:
+    """A rounded number for JSON, which knows neither infinity nor NaN; None for those."""
+    return round(value, digits) if math.isfinite(value) else None
+
+
+def multiply_adds(model: LanguageModel, seq_len: int) -> float:
+    """Per token of a forward pass, the output matrix included."""
+    return cost_model(model.body, seq_len).multiply_adds + model.d_model * model.vocab_size
+
+
+def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
+    """What is wrong with the records of a study, in words; nothing if they follow its declaration.
+
+    Records may be incomplete: a run that is missing is not wrong.
+    """
+    records, entries = list(records), study.by_label()
+    devices = sorted({str(record.get("device")) for record in records})
+    if len(devices) > 1:
+        yield f"{study.name!r} was run on {devices}; expected one kind of device, whose results alone compare"
+    seen: set[tuple[str, str, float, int]] = set()
+    for number, record in enumerate(records, start=1):
+        where = f"record {number} of {study.name!r}"
+        if record.get("protocol") != PROTOCOL:
+            yield f"{where} is of protocol {record.get('protocol')!r}; expected {PROTOCOL}"
+            continue
+        entry = entries.get(record["run"]["label"])
+        if record.get("study") != study.name or entry is None:
+            yield f"{where} is {record['run']['label']!r} of {record.get('study')!r}; expected a declared run"
+            continue
+        training = record["run"]["training"]
+        rate, seed = training["learning_rate"], training["seed"]
+        if record["run"] != entry.describe(rate, seed):
+            yield f"{where} differs from its declaration, {entry.label!r}"
+        if (key := (record["role"], entry.label, rate, seed)) in seen:
+            yield f"{where} repeats a run: {key}"
+        seen.add(key)
+        if [m["step"] for m in record["metrics"]][-1:] != [entry.steps]:
+            yield f"{where} does not reach its last step, {entry.steps}"
+        if record["validation"]["targets"] < TUNING_TARGETS:
+            yield f"{where} was judged on {record['validation']['targets']} characters; expected {TUNING_TARGETS}"
+        yield from (f"{where} {problem}" for problem in _role_problems(record, entry, records))
+
+
+def _role_problems(record: Record, entry: Entry, records: list[Record]) -> Iterator[str]:
+    training = record["run"]["training"]
+    rate, seed = training["learning_rate"], training["seed"]
+    if record["role"] == "tuning":
+        if seed != TUNING_SEED or entry.rate is not None:
+            yield f"tunes with seed {seed} and the given rate {entry.rate}; expected seed {TUNING_SEED} and no rate"
+        if "test" in record:
+            yield "has looked at the test text; expected only reported runs to do so"
+        steps = math.log(rate / entry.rates[0]) / math.log(entry.rates[1] / entry.rates[0])
+        if rate not in entry.rates and abs(steps - round(steps)) > 1e-6:
+            yield f"has the rate {rate}; expected one of the grid {entry.rates} or of its extension"
+    elif record["role"] == "reported":
+        if seed not in entry.seeds:
+            yield f"has seed {seed}; expected one of {entry.seeds}"
+        if rate != chosen_rate(entry, records):
+            yield f"has the rate {rate}; expected {chosen_rate(entry, records)}, the best of tuning, inside the grid"
+        test = record.get("test")
+        enough = TEST_TARGETS if entry.scored == "test" else TUNING_TARGETS
+        if not test or test["loss"] is None or test["part"] != entry.scored or test["targets"] < enough:
+            yield f"has the test {test}; expected a loss on at least {enough} characters of the {entry.scored} text"
+    else:
+        yield f"has the role {record['role']!r}; expected 'tuning' or 'reported'"
+
+
+def check_records(study: Study, records: Iterable[Record]) -> None:
+    """Raise ValueError if records do not follow the declaration of their study; all that is wrong is listed."""
+    found = list(problems(study, records))
+    require(not found, f"the records of {study.name!r}", found, "records that follow the declared study")

@@ -1,0 +1,156 @@
+"""Statistics against numbers by hand and against SciPy; what is not told apart is not told apart."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy import stats
+
+from efficient_transformers.evidence import compare, crossing, holm, paired, pooled_spread, steps_to_loss
+
+
+def by_seed(*losses):
+    return dict(enumerate(losses))
+
+
+def test_differences_are_paired_by_seed_in_any_order():
+    assert paired({1: 2.0, 0: 1.0}, {0: 0.5, 1: 1.0}) == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("theirs", [{0: 1.0}, {0: 1.0, 2: 1.0}], ids=str)
+def test_a_difference_needs_the_same_seeds_on_both_sides(theirs):
+    with pytest.raises(ValueError, match=r"the seeds is \[0, 1\]; expected .* at least two"):
+        paired({0: 1.0, 1: 1.0}, theirs)
+    with pytest.raises(ValueError, match="at least two"):
+        paired({0: 1.0}, {0: 1.0})
+
+
+def test_a_pooled_spread_by_hand():
+    spread, freedom = pooled_spread([[1.0, 3.0], [2.0, 2.0, 5.0]])  # squares 2 and 6
+    assert freedom == 3
+    assert spread == pytest.approx(math.sqrt(8 / 3))
+    with pytest.raises(ValueError, match=r"groups is \[1, 1\]; expected a group with at least two values"):
+        pooled_spread([[1.0], [2.0]])
+
+
+def test_holms_correction_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.04, 0.01]) == pytest.approx([0.04, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_a_single_pair_is_students_paired_test():
+    ours, theirs = by_seed(1.5, 1.7, 1.75), by_seed(1.4, 1.5, 1.5)
+    found = compare({"a": (ours, theirs)})["a"]
+    expected = stats.ttest_rel(list(ours.values()), list(theirs.values()))
+    interval = expected.confidence_interval(0.95)
+    assert (found.p, found.low, found.high) == pytest.approx((expected.pvalue, interval.low, interval.high))
+    assert not found.told_apart
+    assert str(found) == "+0.183  [-0.006, +0.373], not told apart"
+
+
+def test_pairs_share_a_spread_and_are_corrected_for_their_number():
+    zero = by_seed(0.0, 0.0, 0.0)
+    pairs = {"small": (by_seed(-0.1, 0.0, 0.16), zero), "large": (by_seed(0.9, 1.0, 1.1), zero)}
+    found = compare(pairs)
+    squares = 2 * 0.01 + 0.12**2 + 0.02**2 + 0.14**2
+    spread = math.sqrt(squares / 4)
+    p = 2 * stats.t.sf(1.0 * math.sqrt(3) / spread, 4)
+    assert list(found) == ["small", "large"]
+    assert found["large"].p == pytest.approx(2 * p)
+    half = stats.t.ppf(1 - 0.05 / 2 / 2, 4) * spread / math.sqrt(3)  # the smallest p is held against half the level
+    assert (found["large"].low, found["large"].high) == pytest.approx((1 - half, 1 + half))
+    half = stats.t.ppf(1 - 0.05 / 2, 4) * spread / math.sqrt(3)
+    assert (found["small"].low, found["small"].high) == pytest.approx((0.02 - half, 0.02 + half))
+    assert found["large"].told_apart
+    assert not found["small"].told_apart
+
+
+def test_an_interval_leaves_zero_out_exactly_where_a_pair_is_told_apart():
+    generator, verdicts = torch.Generator().manual_seed(0), []
+    for _ in range(200):
+        shift = torch.rand(6, 1, generator=generator)
+        noise = torch.randn(6, 5, generator=generator)
+        pairs = {f"{i}": (by_seed(*row), by_seed(*[0.0] * 5)) for i, row in enumerate((2 * shift + noise).tolist())}
+        for one in compare(pairs).values():
+            assert one.told_apart == (one.low > 0 or one.high < 0)
+            assert one.told_apart == (one.p <= 0.05)
+            verdicts.append(one.told_apart)
+    assert 0.1 < sum(verdicts) / len(verdicts) < 0.9
+
+
+def test_figures_without_a_difference_say_so_about_95_times_of_a_hundred():
+    generator, wrong = torch.Generator().manual_seed(0), 0
+    for _ in range(400):
+        noise = torch.randn(8, 5, generator=generator).tolist()
+        found = compare({f"{i}": (by_seed(*row), by_seed(*[0.0] * 5)) for i, row in enumerate(noise)})
+        wrong += any(one.told_apart for one in found.values())
+    assert 5 <= wrong <= 35  # of 20 expected
+
+
+def test_equal_losses_are_not_told_apart_and_exact_differences_are():
+    same = by_seed(1.0, 1.5)
+    found = compare({"same": (same, same), "more": (by_seed(2.0, 2.5), same)})
+    assert not found["same"].told_apart
+    assert found["more"].told_apart
+
+
+def test_no_pairs_and_no_level_are_refused():
+    with pytest.raises(ValueError, match="at least one pair"):
+        compare({})
+    with pytest.raises(ValueError, match="level is 1"):
+        compare({"a": (by_seed(1.0, 2.0), by_seed(1.0, 1.0))}, level=1)
+
+
+def test_a_crossing_is_interpolated_on_a_logarithmic_axis():
+    found = crossing({100: [0.1, 0.1], 400: [-0.1, -0.1]})
+    assert found is not None
+    assert found.at == pytest.approx(200)  # the geometric mean
+    assert (found.low, found.high) == pytest.approx((200, 200), rel=1e-3)
+    assert not found.open_below
+    assert not found.open_above
+    third = crossing({100: [0.1, 0.1], 800: [-0.2, -0.2]})
+    assert third is not None
+    assert third.at == pytest.approx(200)
+
+
+def test_the_interval_of_a_crossing_by_hand():
+    differences = {100: [0.38, 0.42], 10_000: [-0.42, -0.38]}  # means ±0.4, two degrees of freedom
+    found = crossing(differences)
+    assert found is not None
+    spread = math.sqrt((2 * 0.02**2 + 2 * 0.02**2) / 2)
+    reach = stats.t.ppf(0.975, 2) * spread / math.sqrt(2)
+    share = reach / 0.4  # of a decade on each side of 1000
+    assert found.low == pytest.approx(10 ** (3 - share), rel=0.01)
+    assert found.high == pytest.approx(10 ** (3 + share), rel=0.01)
+
+
+def test_a_crossing_may_lie_outside_of_what_was_measured():
+    found = crossing({100: [0.2, -0.1], 400: [-0.5, -0.6]})
+    assert found is not None
+    assert found.open_below
+    assert found.low == 100
+    assert str(found).split()[1:] == ["[≤", "100,", f"{found.high:,.0f}]"]
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (-1, -1)], ids=str)
+def test_where_nothing_crosses_none_is_seen(signs):
+    assert crossing({100: [signs[0] * 0.1, signs[0] * 0.2], 200: [signs[1] * 0.3, signs[1] * 0.1]}) is None
+
+
+def test_steps_to_a_loss_are_those_of_an_annealed_run():
+    lengths = {500: by_seed(2.0, 2.01), 1000: by_seed(1.8, 1.81), 2000: by_seed(1.6, 1.61)}
+    found = steps_to_loss(lengths, by_seed(1.7, 1.71))
+    assert found is not None
+    assert found.at == pytest.approx(math.sqrt(1000 * 2000), rel=1e-3)
+    assert steps_to_loss(lengths, by_seed(1.5, 1.51)) is None
+
+
+def test_a_crossing_needs_two_places_above_zero():
+    with pytest.raises(ValueError, match="at least two places"):
+        crossing({100: [1.0, 2.0]})
+    with pytest.raises(ValueError, match="above 0"):
+        crossing({0: [1.0, 2.0], 1: [-1.0, -1.0]})

@@ -1,0 +1,335 @@
+"""The protocol: what comes next follows from the records, and records that break a rule are refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import planning
+import pytest
+import torch
+from declared import STUDIES
+from declared.head_to_head import families, table
+from declared.sizes import D_MODEL, VOCABULARY, baseline, count, on_paper
+
+from efficient_transformers import load_corpus, protocol
+from efficient_transformers.protocol import (
+    RATES,
+    SEEDS,
+    TUNING_SEED,
+    Entry,
+    Study,
+    Trial,
+    check_records,
+    chosen_rate,
+    execute_trial,
+    missing_trials,
+    multiply_adds,
+    problems,
+)
+
+TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
+
+
+def entry(name="one", **changes):
+    return Entry(**{"name": name, "model": "transformer", "options": TINY, "steps": 3, "seq_len": 16} | changes)
+
+
+ONE = entry()
+STUDY = Study("tiny", "Is it so?", (ONE, entry("two")), {"figure": ((ONE.label, entry("two").label),)})
+
+
+def record(role="tuning", rate=RATES[2], seed=TUNING_SEED, loss=2.0, of=ONE):
+    """What a run would leave."""
+    made = {
+        "protocol": 2,
+        "study": "tiny",
+        "role": role,
+        "run": of.describe(rate, seed),
+        "metrics": [{"step": 0, "validation_loss": 4.0}, {"step": of.steps, "validation_loss": 2.0}],
+        "validation": {"part": "validation", "loss": loss, "targets": 50_176},
+        "device": "cpu",
+    }
+    if role == "reported":
+        made["test"] = {"part": "test", "loss": loss, "targets": 200_704}
+    return json.loads(json.dumps(made))
+
+
+def tuning(*losses, rates=RATES):
+    return [record(rate=rate, loss=loss) for rate, loss in zip(rates, losses, strict=True)]
+
+
+TUNED = tuning(2.4, 2.2, 2.0, 2.1, 2.3)
+
+
+def test_the_whole_grid_comes_first_on_the_tuning_seed():
+    trials = missing_trials(ONE, [])
+    assert [(t.role, t.rate, t.seed) for t in trials] == [("tuning", rate, TUNING_SEED) for rate in RATES]
+    assert [t.rate for t in missing_trials(ONE, TUNED[1:])] == [RATES[0]]
+    assert TUNING_SEED not in SEEDS
+
+
+def test_reported_seeds_come_at_the_best_rate_inside_the_grid():
+    trials = missing_trials(ONE, TUNED)
+    assert [(t.role, t.rate, t.seed) for t in trials] == [("reported", RATES[2], seed) for seed in SEEDS]
+    more = [*TUNED, record("reported", seed=3), record("reported", seed=0)]
+    assert [t.seed for t in missing_trials(ONE, more)] == [1, 2, 4]
+    other = [*TUNED, record("reported", seed=0, of=entry("two"))]
+    assert len(missing_trials(ONE, other)) == 5
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [((1.0, 2.0, 3.0, 4.0, 5.0), RATES[0] / 2), ((5.0, 4.0, 3.0, 2.0, 1.0), RATES[-1] * 2)],
+    ids=["low", "high"],
+)
+def test_a_grid_whose_best_is_at_its_edge_is_extended(losses, expected):
+    (trial,) = missing_trials(ONE, tuning(*losses))
+    assert (trial.role, trial.rate) == ("tuning", expected)
+    assert chosen_rate(ONE, tuning(*losses)) is None
+    inside = [*tuning(*losses), record(rate=expected, loss=1.5)]
+    assert chosen_rate(ONE, inside) in (RATES[0], RATES[-1])
+    assert list(problems(STUDY, inside)) == []
+
+
+def test_a_rate_at_which_training_broke_down_is_never_the_best():
+    broken = tuning(2.2, 2.0, 2.1, None, None)
+    assert chosen_rate(ONE, broken) == RATES[1]
+
+
+def test_extension_has_an_end():
+    grid = [RATES[0] * 2**i for i in range(20)]
+    with pytest.raises(ValueError, match=r"the best rate of 'one, .*; expected a rate inside the grid"):
+        missing_trials(ONE, tuning(*(10.0 - i for i in range(20)), rates=grid))
+
+
+def test_a_given_rate_is_not_tuned():
+    given = entry(rate=1e-3)
+    assert [(t.role, t.rate) for t in missing_trials(given, [])] == [("reported", 1e-3)] * 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 1}, "steps is 1; expected more than warmup_steps=1"),
+        ({"steps": 100, "warmup_steps": 100}, "steps is 100; expected more than warmup_steps=100: a run is annealed"),
+        ({"steps": 0}, "steps is 0; expected an int of at least 1"),
+        ({"seeds": (0, TUNING_SEED)}, "without 100, which is for tuning"),
+        ({"seeds": (0, 0)}, "each once"),
+        ({"rates": RATES[:4]}, "at least five"),
+        ({"rates": (1e-3, 3e-3, 9e-3, 27e-3, 81e-3)}, "a factor √2 to 2 apart"),
+        ({"rates": tuple(reversed(RATES))}, "a factor √2 to 2 apart"),
+    ],
+    ids=str,
+)
+def test_an_entry_that_breaks_the_protocol_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        entry(**change)
+
+
+def test_a_study_refuses_pairs_of_what_it_does_not_have_and_of_what_cannot_be_paired():
+    with pytest.raises(ValueError, match="labels that differ"):
+        Study("s", "?", (ONE, ONE), {})
+    with pytest.raises(ValueError, match="two labels of 's'"):
+        Study("s", "?", (ONE,), {"f": ((ONE.label, "other"),)})
+    fewer = entry("two", seeds=(0, 1, 2))
+    with pytest.raises(ValueError, match="the same seeds"):
+        Study("s", "?", (ONE, fewer), {"f": ((ONE.label, fewer.label),)})
+
+
+def test_warm_up_is_a_tenth_and_the_curve_ends_with_the_run():
+    long = entry(steps=2000).training
+    assert (long["warmup_steps"], long["eval_every"], long["weight_decay"]) == (200, 200, 0.1)
+    assert entry(steps=2000, warmup_steps=100).training["warmup_steps"] == 100
+
+
+GOOD = [*TUNED, *(record("reported", seed=seed) for seed in (0, 1))]
+
+
+def test_good_records_are_accepted_while_incomplete():
+    for n in range(len(GOOD) + 1):
+        check_records(STUDY, GOOD[:n])
+
+
+def spoiled(number, **changes):
+    """Good records, one of them changed; a key with dots goes inside."""
+    records = copy.deepcopy(GOOD)
+    for path, value in changes.items():
+        *inside, last = path.split("__")
+        place = records[number]
+        for key in inside:
+            place = place[key]
+        if value is None:
+            del place[last]
+        else:
+            place[last] = value
+    return records
+
+
+BAD = {
+    "another version": (spoiled(0, protocol=1), "is of protocol 1; expected 2"),
+    "no version": (spoiled(0, protocol=None), "is of protocol None; expected 2"),
+    "another study": (spoiled(0, study="other"), "of 'other'; expected a declared run"),
+    "an undeclared run": (spoiled(0, run__label="three"), "is 'three' of 'tiny'; expected a declared run"),
+    "other options": (spoiled(0, run__options={"d_model": 16}), "differs from its declaration"),
+    "another budget": (spoiled(0, run__training__steps=4), "differs from its declaration"),
+    "another schedule": (spoiled(6, run__training__warmup_steps=2), "differs from its declaration"),
+    "not to its end": (spoiled(5, metrics=[{"step": 2}]), "does not reach its last step, 3"),
+    "a small sample": (spoiled(0, validation__targets=6144), "was judged on 6144 characters; expected 50000"),
+    "tuned on a reported seed": (spoiled(0, run__training__seed=0), "tunes with seed 0"),
+    "tuned on the test": (spoiled(0, test={"loss": 2.0}), "has looked at the test text"),
+    "a rate between": (
+        spoiled(0, run__training__learning_rate=1.5e-3),
+        "has the rate 0.0015; expected one of the grid",
+    ),
+    "an unknown seed": (spoiled(5, run__training__seed=7), "has seed 7; expected one of (0, 1, 2, 3, 4)"),
+    "not the best rate": (spoiled(5, run__training__learning_rate=RATES[3]), "has the rate 0.008; expected 0.004"),
+    "no test loss": (spoiled(5, test=None), "has the test None; expected a loss"),
+    "a test that broke down": (spoiled(5, test={"part": "test", "loss": None, "targets": 200_704}), "expected a loss"),
+    "a small test": (spoiled(5, test__targets=50_176), "expected a loss on at least 200000 characters"),
+    "validation as test": (spoiled(5, test__part="validation"), "characters of the test text"),
+    "an unknown role": (spoiled(5, role="shown"), "has the role 'shown'"),
+    "another device": (spoiled(3, device="a GPU"), "was run on ['a GPU', 'cpu']; expected one kind of device"),
+    "no device": (spoiled(3, device=None), "was run on ['None', 'cpu']"),
+    "a run twice": ([*GOOD, GOOD[-1]], "repeats a run"),
+    "reported before tuning ended": (GOOD[1:], "expected None, the best of tuning"),
+    "best at the edge": ([*tuning(1.0, 2.0, 2.1, 2.2, 2.3), GOOD[-1]], "expected None, the best of tuning"),
+}
+
+
+@pytest.mark.parametrize(("records", "message"), BAD.values(), ids=BAD)
+def test_records_that_break_a_rule_are_refused(records, message):
+    with pytest.raises(ValueError, match="the records of 'tiny'") as caught:
+        check_records(STUDY, records)
+    del caught
+    assert any(message in problem for problem in problems(STUDY, records))
+
+
+@pytest.fixture
+def small(on_the_cpu, monkeypatch, tmp_path):
+    """Samples that a test has time for, a small text in three parts, and a folder for results."""
+    monkeypatch.setattr(protocol, "TUNING_TARGETS", 1024)
+    monkeypatch.setattr(protocol, "TEST_TARGETS", 2048)
+    monkeypatch.setattr(planning, "RESULTS", tmp_path)
+    text = load_corpus("shakespeare-with-test")
+    cut = replace(text, train=text.train[:9000], validation=text.validation[:9000], test=text.test[:9000])
+    loads = []
+    monkeypatch.setattr(protocol, "load_corpus", lambda name: (loads.append(name), cut)[1])
+    return loads
+
+
+def test_a_study_runs_to_its_end_and_its_records_follow_the_declaration(small, tmp_path, capsys):
+    study = replace(STUDY, entries=(entry(seeds=(0, 1)),), figures={})
+    planning.run_declared([study])
+    records = planning.records_of(study)
+    roles = [r["role"] for r in records]
+    assert roles == sorted(roles, reverse=True)  # tuning, then reported
+    assert roles.count("reported") == 2
+    assert len(roles) >= 7
+    assert set(small) == {"shakespeare-with-test"}
+    for r in records:
+        assert ("test" in r) == (r["role"] == "reported")
+        assert r["validation"]["targets"] == 1024
+        assert set(r["versions"]) == {"torch", "python"}
+        assert r["device"] == "cpu"
+        assert r["parameters"] == count(on_paper("transformer", 16, TINY))
+    shown = [r["test"] for r in records if r["role"] == "reported"]
+    assert ["blocks" in test for test in shown] == [True, False]
+    assert shown[0]["loss"] == pytest.approx(sum(shown[0]["blocks"]) / 2, abs=1e-4)
+    before = (tmp_path / "tiny.jsonl").read_text()
+    planning.run_declared([study])
+    assert (tmp_path / "tiny.jsonl").read_text() == before  # nothing is run twice
+    capsys.readouterr()
+    planning.print_plan([study])
+    assert "in all 0.0 h" in capsys.readouterr().out
+
+
+def test_a_run_is_the_same_when_it_is_made_again_and_another_with_another_seed(small):
+    first, again, other = (
+        execute_trial(STUDY, Trial(ONE, "reported", 4e-3, s), show_progress=False) for s in (0, 0, 1)
+    )
+    assert first["test"] == again["test"]
+    assert first["test"]["loss"] != other["test"]["loss"]
+    assert math.isfinite(first["test"]["loss"])
+
+
+def test_records_of_another_version_stop_a_run(small, tmp_path):
+    (tmp_path / "tiny.jsonl").write_text(json.dumps(spoiled(0, protocol=1)[0]) + "\n")
+    with pytest.raises(ValueError, match=r"is of protocol 1; expected 2"):
+        planning.run_declared([STUDY])
+
+
+@pytest.mark.parametrize("of", [1, 2, 5, 100])
+def test_shards_overlap_nowhere_and_leave_nothing_out(of):
+    studies = list(STUDIES.values())
+    parts = [planning.shard(studies, index, of) for index in range(of)]
+    found = [(name, e.label) for part in parts for name, entries in part.items() for e in entries]
+    assert sorted(found) == sorted((study.name, e.label) for study in studies for e in study.entries)
+
+
+def test_a_plan_lists_what_is_missing(capsys):
+    planning.print_plan(STUDIES.values())
+    printed = capsys.readouterr().out
+    for study in STUDIES.values():
+        records = planning.records_of(study)
+        for e in study.entries:
+            assert (f"  {e.label}: " in printed) == bool(missing_trials(e, records))
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+def test_recorded_runs_follow_the_declared_studies(study):
+    planning.records_of(study)  # refuses those that do not
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+def test_declared_studies_keep_the_protocol(study):
+    for e in study.entries:
+        assert e.batch_size * e.seq_len == 1024 or study.name == "anchor"
+        assert len(e.seeds) >= 5 or study.name == "head-to-head-long"
+        assert planning.VOCABULARIES["shakespeare-with-test"] == VOCABULARY
+
+
+def test_the_vocabulary_that_sizes_are_counted_with_is_that_of_the_plays():
+    assert len(load_corpus("shakespeare-with-test").vocabulary) == VOCABULARY
+
+
+@pytest.mark.parametrize("size", D_MODEL)
+def test_parameters_are_equal_within_five_percent(size):
+    wanted = count(on_paper("transformer", 256, baseline(size)))
+    assert wanted == pytest.approx({"0.2M": 0.2e6, "0.8M": 0.8e6, "3M": 3.2e6}[size], rel=0.02)
+    for name, (model, options) in families(size).items():
+        made = on_paper(model, 256, options)
+        if name == "Hourglass, equal multiply-adds":
+            cost = multiply_adds(on_paper("transformer", 256, baseline(size)), 256)
+            assert multiply_adds(made, 256) == pytest.approx(cost, rel=0.05)
+        else:
+            assert count(made, matrices="not counted" not in name) == pytest.approx(wanted, rel=0.05)
+
+
+def test_the_table_of_sizes_is_the_computed_one():
+    assert table() in (Path(planning.__file__).parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_spatial_matrices_are_counted_by_their_lower_triangle():
+    model = on_paper("gmlp", 64, {"d_model": 16, "n_layers": 2, "d_ff": 32})
+    assert count(model) - count(model, matrices=False) == 2 * (64 * 65 // 2 + 64)
+    assert sum(p.numel() for p in model.parameters()) - count(model) == 2 * 64 * 63 // 2
+
+
+def test_times_are_recorded_with_their_spread_and_used_by_the_plan(tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "TIMES", tmp_path / "times.json")
+    text = load_corpus("shakespeare-with-test")
+    monkeypatch.setattr(planning, "shared_corpus", lambda name: text)
+    study = replace(STUDY, entries=(entry(), entry(steps=30)), figures={})  # two budgets of one model
+    guessed, measured = planning.step_seconds(ONE, planning.load_times())
+    assert not measured
+    planning.measure([study], rounds=3, steps=1)
+    (timed,) = planning.load_times().values()
+    assert 0 < timed["low"] <= timed["seconds"] <= timed["high"] < 1
+    assert planning.step_seconds(ONE, planning.load_times()) == (timed["seconds"], True)
+    assert timed["machine"].endswith(", 1 thread(s)")
+    assert guessed > 0
+    assert torch.get_num_threads() == 1
