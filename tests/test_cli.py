@@ -18,6 +18,7 @@ import torch
 
 import efficient_transformers.__main__ as cli
 from efficient_transformers import Execution, LanguageModel, TrainingConfig, Vocabulary, model_names
+from efficient_transformers.tokens import printable
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -338,3 +339,28 @@ def test_a_short_model_is_asked_for_what_it_can_hold(command):
     code, _, err = command("generate", "model", "--prompt", "the fox", "--max-new-tokens", 14)
     assert code == 2
     assert "at most max_seq_len=20" in err
+
+
+# What a folder says of itself
+
+
+def test_a_vocabulary_of_other_letters_is_refused(command, saved):
+    """As many characters, so that the sizes agree, and every letter would be another."""
+    characters = json.loads((saved / "vocabulary.json").read_text())["characters"]
+    other = "".join(sorted(chr(ord(c) + 1) for c in characters))
+    (saved / "vocabulary.json").write_text(json.dumps({"characters": other}))
+    code, _, err = command("generate", saved)
+    assert code == 2
+    assert re.search(r"the sha256 of the vocabulary of model is .*; expected \w+, as its model has", err)
+
+
+def test_a_larger_vocabulary_is_refused(command, saved):
+    characters = json.loads((saved / "vocabulary.json").read_text())["characters"]
+    (saved / "vocabulary.json").write_text(json.dumps({"characters": characters + "~"}))
+    code, _, err = command("generate", saved)
+    assert code == 2
+    assert f"the size of the vocabulary of model is {len(characters) + 1}; expected {len(characters)}" in err
+
+
+def test_control_characters_are_spelled_out():
+    assert printable("a\x1b[2J\r\tb\n\x00é") == "a\\x1b[2J\\r\tb\n\\x00é"

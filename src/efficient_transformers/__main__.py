@@ -26,11 +26,11 @@ from .execution import Execution
 from .interrupts import stop_on_signals
 from .memory import FLOAT, check_training, require_memory
 from .models import LanguageModel, find_family, model_names
-from .runs import CHECKPOINT, RECORD, Plan, begin, carry_out, in_first_process, read_json, read_vocabulary
-from .tokens import Unit, Vocabulary
+from .runs import CHECKPOINT, RECORD, Plan, begin, carry_out, in_first_process, load, read_json, read_vocabulary
+from .saving import RUNS
+from .tokens import Unit, Vocabulary, printable
 from .training import TrainingConfig
 
-RUNS = Path("runs")
 PROGRAM = "python -m efficient_transformers"
 
 
@@ -230,18 +230,10 @@ def sample(
     top_k: int | None = None,
     seed: int | None = None,
 ) -> str:
-    """The prompt and what the model makes of it."""
+    """The prompt and what the model makes of it, with control characters, which a terminal would obey, spelled out."""
     tokens = vocabulary.encode(prompt)[None]  # (1, T)
     tokens = model.generate(tokens, max_new_tokens, temperature=temperature, top_k=top_k, seed=seed)
-    return vocabulary.decode(tokens[0])
-
-
-def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
-    """The model of a folder that `train` saved, and its vocabulary."""
-    vocabulary, model = read_vocabulary(folder), LanguageModel.from_pretrained(folder)
-    expected = f"{model.vocab_size}, as its model has"
-    require(len(vocabulary) == model.vocab_size, f"the size of the vocabulary of {folder}", len(vocabulary), expected)
-    return model, vocabulary
+    return printable(vocabulary.decode(tokens[0]))
 
 
 def parse(arguments: list[str]) -> Callable[[], None]:

@@ -115,6 +115,17 @@ def read_vocabulary(folder: Path) -> Vocabulary:
         raise ValueError(f"{file} is not a vocabulary: {error}") from error
 
 
+def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
+    """The model of a folder that `train` saved, and its vocabulary."""
+    vocabulary, model = read_vocabulary(folder), LanguageModel.from_pretrained(folder)
+    expected = f"{model.vocab_size}, as its model has"
+    require(len(vocabulary) == model.vocab_size, f"the size of the vocabulary of {folder}", len(vocabulary), expected)
+    found = saving.fingerprint(vocabulary.characters)
+    wanted = read_json(folder / saving.CONFIG, "a config").get(saving.VOCABULARY, found)
+    require(found == wanted, f"the sha256 of the vocabulary of {folder}", found, f"{wanted}, as its model has")
+    return model, vocabulary
+
+
 def in_first_process(action: Callable[[], T]) -> T:
     """What ``action`` returns or raises in the first process, in every process."""
     from accelerate.utils import broadcast_object_list  # heavy libraries are imported where they are used
@@ -205,7 +216,8 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
         if first:
             done = metrics[-1]["step"] == plan.training.steps
             try:
-                save_model(folder, model.config or {}, state)
+                vocabulary = saving.fingerprint(corpus.vocabulary.characters)
+                save_model(folder, {**(model.config or {}), saving.VOCABULARY: vocabulary}, state)
                 if done:
                     measured = [finite(record) for record in metrics]
                     record = {"training": asdict(plan.training), "corpus": plan.corpus, "metrics": measured}

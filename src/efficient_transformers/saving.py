@@ -7,6 +7,7 @@ What is notable:
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -18,7 +19,14 @@ from torch import Tensor
 from .checks import require
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+RUNS = Path("runs")  # where the command line makes its folders
+VOCABULARY = "vocabulary_sha256"  # in a config that the command line wrote, of the characters that the model reads
 FORMAT = 2  # in the first, rotary positions paired the channels i and i + K/2
+
+
+def fingerprint(characters: str) -> str:
+    """The sha256 of a vocabulary, by which a model knows its own."""
+    return hashlib.sha256(characters.encode()).hexdigest()
 
 
 def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> None:
@@ -34,7 +42,8 @@ def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> Non
 def find(folder: str | Path) -> Path:
     """The folder with weights and config, downloaded if it is a name on the Hub."""
     path = Path(folder)
-    on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(folder)) is not None and not path.parent.exists()
+    missing = path.parent == RUNS or path.parent.exists()  # a folder, and not a name
+    on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(folder)) is not None and not missing
     require(path.is_dir() or on_hub, "folder", str(folder), "a folder, or owner/name on the Hugging Face Hub")
     if not path.is_dir():
         from huggingface_hub import snapshot_download  # heavy libraries are imported where they are used
@@ -54,6 +63,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{file} is not JSON: {error}") from error
     require(isinstance(config, dict), str(file), config, "an object with the arguments of build_model")
     found = config.pop("format", 1)
+    config.pop(VOCABULARY, None)
     require(found == FORMAT, f"the format of {file}", found, f"{FORMAT}; save the model again with this version")
     return config
 
