@@ -174,7 +174,7 @@ def recipe(plan: Plan) -> Iterator[Row]:
         stop_at(model, time.monotonic() + plan.seconds["recipe"] / 2)
         metrics, finished = Metrics(), True
         try:
-            train(model, corpus, plan.training, metrics)
+            train(model, corpus, plan.training, callback=metrics.append)
         except TimeoutError:
             finished = False
         yield {
