@@ -58,7 +58,9 @@ def step_seconds(entry: Entry, times: dict[str, dict[str, Any]]) -> tuple[float,
 def work(entry: Entry) -> float:
     """Multiply-adds of the forward pass of one step."""
     with torch.device("meta"):
-        model = build(entry.model, vocab_size=VOCABULARIES[entry.corpus], **entry.describe(1.0, 0)["options"])
+        model = build(
+            entry.model, vocab_size=entry.tokens(VOCABULARIES[entry.corpus]), **entry.describe(1.0, 0)["options"]
+        )
     return multiply_adds(model, entry.seq_len) * entry.seq_len * entry.batch_size
 
 
@@ -154,7 +156,7 @@ class Steps:
     def __init__(self, entry: Entry) -> None:
         run = entry.describe(1e-3, 0)
         self.entry, self.corpus = entry, shared_corpus(entry.corpus)
-        self.model = build(entry.model, vocab_size=len(self.corpus.vocabulary), **run["options"])
+        self.model = build(entry.model, vocab_size=entry.tokens(len(self.corpus.vocabulary)), **run["options"])
         self.optimizer = torch.optim.AdamW(parameter_groups(self.model, 0.1), lr=1e-3, betas=(0.9, 0.99))
         self.generator = torch.Generator().manual_seed(0)
 

@@ -10,6 +10,7 @@ from torch import nn
 from efficient_transformers import (
     CausalDepthwiseConv,
     FeedForward,
+    GMLPBlock,
     LanguageModel,
     LearnedPositions,
     MultiDConvHeadAttention,
@@ -95,7 +96,45 @@ def primer_part(*, shared_keys: bool = False, norms: bool = False, n_heads: int 
     return model
 
 
-VARIANTS = {"changed-baseline": changed_baseline, "started-kernels": started_kernels, "primer-part": primer_part}
+def two_sided(
+    *,
+    kind: Literal["attention", "gmlp"],
+    vocab_size: int,
+    d_model: int,
+    n_layers: int,
+    max_seq_len: int,
+    d_ff: int | None = None,
+    n_heads: int = 4,
+    positions: Literal["rotary", "learned", "none"] = "rotary",
+    **options: Any,
+) -> LanguageModel:
+    """A model whose places all see each other: layers of attention, or blocks of gMLP, which need no positions.
+
+    Args:
+        positions: of attention.
+        **options: of :class:`GMLPBlock`.
+    """
+    d_ff = 4 * d_model if d_ff is None else d_ff
+    layers: list[nn.Module] = []
+    if kind == "attention" and positions == "learned":
+        layers.append(LearnedPositions(d_model, max_seq_len))
+    for _ in range(n_layers):
+        if kind == "gmlp":
+            layers.append(GMLPBlock(d_model, d_ff, max_seq_len, causal=False, **options))
+            continue
+        attention = MultiHeadAttention(d_model, n_heads, rotary=positions == "rotary", causal=False)
+        layers.append(TransformerLayer(attention, FeedForward(d_model, d_ff, nn.ReLU()), d_model))
+    body = Stack(layers)
+    initialize(body)
+    return LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len)
+
+
+VARIANTS = {
+    "changed-baseline": changed_baseline,
+    "started-kernels": started_kernels,
+    "primer-part": primer_part,
+    "two-sided": two_sided,
+}
 
 
 def build(name: str, **options: Any) -> LanguageModel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from efficient_transformers.protocol import Study
 
 from .anchor import ANCHOR
-from .contexts import CONTEXTS, GATE_STUDY
+from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
 from .head_to_head import HEAD_TO_HEAD, LENGTHS, LONG, SIZES
 from .primer_parts import PRIMER_PARTS
 from .shortening import shortening
@@ -22,6 +22,7 @@ STUDIES: dict[str, Study] = {
         PRIMER_PARTS,
         GATE_STUDY,
         CONTEXTS,
+        MASKED_STUDY,
         ANCHOR,
         LONG,
         SIZES,

@@ -89,3 +89,37 @@ GATE_STUDY = Study(
         )
     },
 )
+
+# The paper's own setting: two-sided, 15 % of the characters hidden. Matrices are not counted as parameters.
+MASKED: dict[str, dict[str, Any]] = {
+    "attention, rotary": {"kind": "attention", "n_layers": 4},
+    "attention, learned positions": {"kind": "attention", "n_layers": 4, "positions": "learned"},
+    "attention, no positions": {"kind": "attention", "n_layers": 4, "positions": "none"},
+    "gMLP": {"kind": "gmlp", "n_layers": 8, "d_ff": 512},
+    "gMLP Toeplitz": {"kind": "gmlp", "n_layers": 8, "d_ff": 512, "weight": "toeplitz"},
+    "gMLP, whole": {"kind": "gmlp", "n_layers": 8, "d_ff": 384, "gate": "whole"},
+    "gMLP, additive": {"kind": "gmlp", "n_layers": 8, "d_ff": 384, "gate": "additive"},
+    "gMLP, linear": {"kind": "gmlp", "n_layers": 8, "d_ff": 384, "gate": "linear"},
+    "aMLP": {"kind": "gmlp", "n_layers": 8, "d_ff": 328, "d_attention": 64},
+}
+MASKED_ENTRIES = tuple(
+    Entry(name=name, model="two-sided", options={"d_model": 128} | options, steps=1000, task="masked")
+    for name, options in MASKED.items()
+)
+MASKED_STUDY = Study(
+    "masked",
+    "And where both sides are seen, and hidden characters are to be told?",
+    MASKED_ENTRIES,
+    {
+        "families": pairs(
+            MASKED_ENTRIES,
+            ("gMLP", "attention, rotary"),
+            ("gMLP", "attention, learned positions"),
+            ("gMLP Toeplitz", "gMLP"),
+            ("aMLP", "gMLP"),
+            ("aMLP", "attention, rotary"),
+            ("attention, no positions", "attention, rotary"),
+        ),
+        "gates": pairs(MASKED_ENTRIES, *(("gMLP", f"gMLP, {gate}") for gate in ("whole", "additive", "linear"))),
+    },
+)

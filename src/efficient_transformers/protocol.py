@@ -21,6 +21,7 @@ import torch
 from .checks import require, require_int
 from .corpus import Corpus, load_corpus
 from .cost import cost_model, effective_parameters
+from .masking import MaskedCorpus, hide_tokens, masked_score
 from .models import LanguageModel, build_model
 from .scoring import BLOCK, score
 from .study import Record, environment
@@ -53,6 +54,7 @@ class Entry:
         rates: where tuning starts, at least three, each twice the one before.
         rate: a rate that is given instead of tuned, by a recipe that is followed to the letter.
         size: what the entry's models are called together, "0.8M" for example.
+        task: "next" characters, or "masked" ones.
         scored: the part that reported runs are scored on; "validation" where a corpus has no test.
 
     Raises:
@@ -74,6 +76,7 @@ class Entry:
     size: str = "0.8M"
     warmup_steps: int | None = None
     scored: Literal["test", "validation"] = "test"
+    task: Literal["next", "masked"] = "next"
 
     def __post_init__(self) -> None:
         require_int("steps", self.steps, at_least=1)
@@ -95,6 +98,10 @@ class Entry:
         given = "" if self.rate is None else f", rate {self.rate:g}"
         return f"{self.name}, {self.size}, {self.steps:,} steps of {self.batch_size} × {self.seq_len}{given}"
 
+    def tokens(self, characters: int) -> int:
+        """The tokens of the model's vocabulary: characters, and one for what is hidden."""
+        return characters + (self.task == "masked")
+
     @property
     def training(self) -> dict[str, Any]:
         """The arguments of :class:`TrainingConfig`, all that matter, but for rate and seed."""
@@ -111,7 +118,7 @@ class Entry:
 
     def describe(self, rate: float, seed: int) -> Record:
         """One run as JSON: what a record of it must agree with."""
-        return {
+        return ({} if self.task == "next" else {"task": self.task}) | {
             "label": self.label,
             "name": self.name,
             "size": self.size,
@@ -165,8 +172,10 @@ class Study:
             for pair in pairs:
                 require(set(pair) <= set(known), f"a pair of {figure!r}", pair, f"two labels of {self.name!r}")
                 ours, theirs = (known[label] for label in pair)
-                alike = (ours.seeds, ours.corpus, ours.scored) == (theirs.seeds, theirs.corpus, theirs.scored)
-                require(alike, f"a pair of {figure!r}", pair, "the same seeds, corpus and scored part")
+                alike = all(
+                    getattr(ours, name) == getattr(theirs, name) for name in ("seeds", "corpus", "scored", "task")
+                )
+                require(alike, f"a pair of {figure!r}", pair, "the same seeds, corpus, scored part and task")
 
     def by_label(self) -> dict[str, Entry]:
         """The entries by their labels."""
@@ -245,9 +254,11 @@ def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show
     """Train, score, and return the record. The test text is read by reported runs alone, once, at their end."""
     entry = trial.entry
     corpus = load_corpus(entry.corpus)
+    if entry.task == "masked":
+        corpus = hide_tokens(corpus)
     torch.manual_seed(trial.seed)
     run = trial.describe()
-    model = build(entry.model, vocab_size=len(corpus.vocabulary), **run["options"])
+    model = build(entry.model, vocab_size=entry.tokens(len(corpus.vocabulary)), **run["options"])
     metrics = train(model, corpus, TrainingConfig(**run["training"]), show_progress=show_progress)
     record = {
         "protocol": PROTOCOL,
@@ -279,7 +290,11 @@ def scored(
     tokens = getattr(corpus, part)
     require(tokens is not None, "corpus", corpus.name, f"a corpus with a {part} text")
     room = len(tokens) - 2 * BLOCK  # Tiny Shakespeare's validation text is shorter than the sample
-    found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
+    if isinstance(corpus, MaskedCorpus):
+        mask_token = len(corpus.vocabulary)
+        found = masked_score(model, tokens, seq_len=seq_len, at_least=min(targets, room), mask_token=mask_token)
+    else:
+        found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
     result = {"part": part, "loss": finite(found.loss, 5), "targets": found.targets}
     result["standard_error"] = finite(found.standard_error, 5)
     return result | ({"blocks": [finite(loss) for loss in found.blocks]} if blocks else {})
