@@ -179,6 +179,8 @@ def main() -> None:
     names = arguments.names or list(DECLARED)
     if unknown := set(names) - set(known):
         parser.error(f"names is {sorted(unknown)}; expected some of {known}")
+    if untimed := set(names) & set(LATER) - set(DECLARED) if not arguments.time else set():
+        parser.error(f"names is {sorted(untimed)}; expected studies whose steps are timed: run them with --time first")
     torch.set_num_threads(1)
     declared = [study for name, study in DECLARED.items() if name in names]
     if arguments.plan:

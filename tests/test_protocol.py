@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import random
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +37,9 @@ TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 
 def entry(name="one", **changes):
-    return Entry(**{"name": name, "model": "transformer", "options": TINY, "steps": 3, "seq_len": 16} | changes)
+    return Entry(
+        **{"name": name, "model": "transformer", "options": TINY, "steps": 3, "seq_len": 16, "batch_size": 64} | changes
+    )
 
 
 ONE = entry()
@@ -394,3 +397,23 @@ def test_times_are_recorded_with_their_spread_and_used_by_the_plan(tmp_path, mon
     assert timed["machine"].endswith(", 1 thread(s)")
     assert guessed > 0
     assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "names is ['nonsense']; expected some of ['head-to-head', "),
+        (["--shard", "4/4"], "shard is '4/4'; expected i/n with i from 0 to n - 1"),
+        (["--shard", "half"], "shard is 'half'"),
+        (["later"], "names is ['later']; expected studies whose steps are timed"),
+    ],
+    ids=str,
+)
+def test_the_script_refuses_what_it_does_not_know(arguments, message, monkeypatch, capsys):
+    import studies
+
+    monkeypatch.setattr(sys, "argv", ["studies.py", *arguments])
+    monkeypatch.setitem(studies.LATER, "later", ())
+    with pytest.raises(SystemExit):
+        studies.main()
+    assert message in capsys.readouterr().err
