@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from declared import times as stored
+from declared.times import load_times, sizes_key
 from variants import build
 
 from efficient_transformers import Corpus, load_corpus
@@ -24,13 +26,13 @@ from efficient_transformers.protocol import (
     missing_trials,
     multiply_adds,
     next_rates,
+    octaves,
     tuned_losses,
 )
 from efficient_transformers.study import Record, append_record, environment, read_records
 from efficient_transformers.training import parameter_groups
 
 RESULTS = Path(__file__).parent / "results"
-TIMES = RESULTS / "step-times.json"
 FORWARD = 1 / 3  # of a step: one pass of three
 VOCABULARIES = {"shakespeare-with-test": 79, "tiny-shakespeare": 65}  # so that planning reads no text
 IN_TRAINING = 11 * 8192  # targets of the curve that is drawn
@@ -42,17 +44,6 @@ def records_of(study: Study) -> list[Record]:
     records = read_records(path) if path.exists() else []
     check_records(study, records)
     return records
-
-
-def sizes_key(entry: Entry) -> str:
-    """What the time of a step depends on."""
-    run = entry.describe(1.0, 0)
-    return json.dumps([entry.model, run["options"], entry.batch_size, entry.seq_len], sort_keys=True)
-
-
-def load_times() -> dict[str, dict[str, Any]]:
-    """The measured times, by :func:`sizes_key`."""
-    return {t["key"]: t for t in json.loads(TIMES.read_text(encoding="utf-8"))["times"]} if TIMES.exists() else {}
 
 
 def step_seconds(entry: Entry, times: dict[str, dict[str, Any]]) -> tuple[float, bool]:
@@ -67,7 +58,9 @@ def step_seconds(entry: Entry, times: dict[str, dict[str, Any]]) -> tuple[float,
 def work(entry: Entry) -> float:
     """Multiply-adds of the forward pass of one step."""
     with torch.device("meta"):
-        model = build(entry.model, vocab_size=VOCABULARIES[entry.corpus], **entry.describe(1.0, 0)["options"])
+        model = build(
+            entry.model, vocab_size=entry.tokens(VOCABULARIES[entry.corpus]), **entry.describe(1.0, 0)["options"]
+        )
     return multiply_adds(model, entry.seq_len) * entry.seq_len * entry.batch_size
 
 
@@ -79,7 +72,9 @@ def run_seconds(entry: Entry, per_step: float, role: str) -> float:
 
 def remaining(entry: Entry, records: list[Record], per_step: float) -> tuple[int, int, float]:
     """Rates and seeds still to be run, as far as can be told, and the seconds that they take."""
-    tuning = len(next_rates(entry, tuned_losses(entry, records)))
+    rates = next_rates(entry, tuned_losses(entry, records))
+    refined = any(not octaves(entry, rate).is_integer() for rate in rates)
+    tuning = len(rates) + (2 if rates and not refined else 0)  # the two beside the best come at the end
     reported = (
         sum(trial.role == "reported" for trial in missing_trials(entry, records)) if not tuning else len(entry.seeds)
     )
@@ -161,7 +156,7 @@ class Steps:
     def __init__(self, entry: Entry) -> None:
         run = entry.describe(1e-3, 0)
         self.entry, self.corpus = entry, shared_corpus(entry.corpus)
-        self.model = build(entry.model, vocab_size=len(self.corpus.vocabulary), **run["options"])
+        self.model = build(entry.model, vocab_size=entry.tokens(len(self.corpus.vocabulary)), **run["options"])
         self.optimizer = torch.optim.AdamW(parameter_groups(self.model, 0.1), lr=1e-3, betas=(0.9, 0.99))
         self.generator = torch.Generator().manual_seed(0)
 
@@ -178,17 +173,21 @@ class Steps:
         return (time.perf_counter() - started) / steps
 
 
-def measure(studies: Iterable[Study], rounds: int = 9, steps: int = 3) -> None:
-    """Time a step of everything declared, in turn, and store medians and spread; for a quiet machine."""
-    entries = {sizes_key(entry): entry for study in studies for entry in study.entries}
-    trained = {key: Steps(entry) for key, entry in entries.items()}
+def measure(entries: Iterable[Entry], rounds: int = 9, steps: int = 3) -> None:
+    """Time a step of every model that has no time yet, in turn, and store medians and spread; for a quiet machine.
+
+    What was timed once keeps its time: the budgets of runs at equal time are made of it.
+    """
+    known = load_times()
+    new = {sizes_key(entry): entry for entry in entries if sizes_key(entry) not in known}
+    trained = {key: Steps(entry) for key, entry in new.items()}
     seconds: dict[str, list[float]] = {key: [] for key in trained}
     for _ in range(rounds + 1):  # the first one warms up
         for key, model in trained.items():
             seconds[key].append(model.take(steps))
-    new = {key: timing(key, entries[key], found[1:]) for key, found in seconds.items()}
-    record = {"times": list((load_times() | new).values())}
-    TIMES.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    timed = [timing(key, new[key], found[1:]) for key, found in seconds.items()]
+    text = json.dumps({"times": [*known.values(), *timed]}, indent=1)
+    stored.TIMES.write_text(text + "\n", encoding="utf-8")
 
 
 def timing(key: str, entry: Entry, seconds: list[float]) -> dict[str, Any]:

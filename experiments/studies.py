@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from declared import STUDIES as DECLARED
+from declared.shortening import TIMED
 from planning import measure, print_plan, run_declared
 
 from efficient_transformers import TrainingConfig
@@ -79,6 +80,8 @@ GATES: dict[str, tuple[str, dict[str, Any]]] = {
     "aMLP": ("amlp", {}),
     "aMLP, Toeplitz": ("amlp", {"weight": "toeplitz"}),
 }
+
+LATER = {"shortening": TIMED}  # declared once its steps are timed, which its budgets are made of
 
 STUDIES = {
     # nanoGPT's recipe for a CPU, with this book's baseline and Primer EZ.
@@ -165,7 +168,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    known = [*DECLARED, *STUDIES]
+    known = [*dict.fromkeys([*DECLARED, *LATER, *STUDIES])]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {known}; by default those of the protocol, in this order")
     parser.add_argument("--plan", action="store_true", help="print what is missing, with its expected time")
@@ -179,13 +182,15 @@ def main() -> None:
     seeds = {run.training.seed for name in names if name in STUDIES for run in STUDIES[name]}
     if unknown_seeds := set(arguments.seeds or ()) - seeds:
         parser.error(f"seeds is {sorted(unknown_seeds)}; expected some of {sorted(seeds)}")
+    if untimed := set(names) & set(LATER) - set(DECLARED) if not arguments.time else set():
+        parser.error(f"names is {sorted(untimed)}; expected studies whose steps are timed: run them with --time first")
     torch.set_num_threads(1)
     declared = [study for name, study in DECLARED.items() if name in names]
     if arguments.plan:
         print_plan(declared)
         return
-    if arguments.time and declared:
-        measure(declared)
+    if arguments.time and (declared or set(LATER) & set(names)):
+        measure([*(e for name in names for e in LATER.get(name, ())), *(e for s in declared for e in s.entries)])
     elif declared:
         run_declared(declared, *arguments.shard)
     for name in (name for name in names if name in STUDIES):

@@ -1,13 +1,140 @@
-"""Models that the studies need and the package has no name for."""
+"""Models that the studies need and the package has no name for: its layers, put together or started in another way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from efficient_transformers import LanguageModel, build_model
+import torch
+from torch import nn
 
-VARIANTS: dict[str, Callable[..., LanguageModel]] = {}
+from efficient_transformers import (
+    CausalDepthwiseConv,
+    FeedForward,
+    GMLPBlock,
+    LanguageModel,
+    LearnedPositions,
+    MultiDConvHeadAttention,
+    MultiHeadAttention,
+    PrimerLayer,
+    SharedQueryKeyAttention,
+    SquaredReLU,
+    Stack,
+    TransformerLayer,
+    build_model,
+    initialize,
+)
+
+
+def changed_baseline(
+    *,
+    positions: Literal["rotary", "learned"] = "rotary",
+    activation: str = "relu",
+    start: Literal["book", "gpt"] = "book",
+    **options: Any,
+) -> LanguageModel:
+    """The baseline with what nanoGPT has instead: learned positions, GELU, or GPT-2's start.
+
+    That start is a spread of 0.02 for every matrix, and 0.02 / sqrt(2 * layers) for the last one of each branch.
+    """
+    model = build_model("primer-ez", convolve="", activation=activation, **options)
+    if positions == "learned":
+        for attention in model.modules():
+            if isinstance(attention, MultiHeadAttention):
+                attention.rotary = False
+        model.body = Stack([LearnedPositions(model.d_model, model.max_seq_len), *list(model.body)])  # type: ignore[arg-type]
+    if start == "gpt":
+        layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
+        for linear in model.modules():
+            if isinstance(linear, nn.Linear):
+                nn.init.normal_(linear.weight, std=0.02)
+        for layer in layers:
+            for last in layer.branch_ends():
+                nn.init.normal_(last.weight, std=0.02 / (2 * len(layers)) ** 0.5)  # type: ignore[arg-type]
+    return model
+
+
+def started_kernels(
+    *, kernel_sum: float | None = None, scale: float = 1.0, noise: float = 0.0, bias_noise: float = 0.0, **options: Any
+) -> LanguageModel:
+    """Primer EZ whose kernels start in another way.
+
+    Args:
+        kernel_sum: of a starting kernel; the current token keeps its 0.5, and earlier ones share the rest evenly.
+        scale: what the starting kernels are multiplied by.
+        noise: the spread of uniform noise, centered on 0, that is added to each weight.
+        bias_noise: the same for each bias.
+        **options: of :func:`build_model`.
+    """
+    model = build_model("primer-ez", **options)
+    with torch.no_grad():
+        for conv in model.modules():
+            if not isinstance(conv, CausalDepthwiseConv):
+                continue
+            if kernel_sum is not None and conv.kernel_size > 1:
+                conv.weight[..., 1:] = (kernel_sum - 0.5) / (conv.kernel_size - 1)
+            elif kernel_sum is not None:
+                conv.weight.fill_(kernel_sum)
+            conv.weight.mul_(scale).add_(uniform(conv.weight, noise))
+            if conv.bias is not None:
+                conv.bias.add_(uniform(conv.bias, bias_noise))
+    return model
+
+
+def uniform(like: torch.Tensor, spread: float) -> torch.Tensor:
+    """Uniform noise with this standard deviation, centered on 0."""
+    return spread * 3**0.5 * (2 * torch.rand_like(like) - 1)
+
+
+def primer_part(*, shared_keys: bool = False, norms: bool = False, n_heads: int = 4, **options: Any) -> LanguageModel:
+    """Primer EZ with one of the full Primer's further parts: queries made from keys, or its norms and their places."""
+    model = build_model("primer-ez", n_heads=n_heads, **options)
+    D, kind = model.d_model, PrimerLayer if norms else TransformerLayer
+    attention = SharedQueryKeyAttention if shared_keys else MultiDConvHeadAttention
+    n_layers = len(list(model.body))  # type: ignore[arg-type]
+    model.body = Stack([kind(attention(D, n_heads), FeedForward(D, 4 * D, SquaredReLU()), D) for _ in range(n_layers)])
+    initialize(model.body)
+    return model
+
+
+def two_sided(
+    *,
+    kind: Literal["attention", "gmlp"],
+    vocab_size: int,
+    d_model: int,
+    n_layers: int,
+    max_seq_len: int,
+    d_ff: int | None = None,
+    n_heads: int = 4,
+    positions: Literal["rotary", "learned", "none"] = "rotary",
+    **options: Any,
+) -> LanguageModel:
+    """A model whose places all see each other: layers of attention, or blocks of gMLP, which need no positions.
+
+    Args:
+        positions: of attention.
+        **options: of :class:`GMLPBlock`.
+    """
+    d_ff = 4 * d_model if d_ff is None else d_ff
+    layers: list[nn.Module] = []
+    if kind == "attention" and positions == "learned":
+        layers.append(LearnedPositions(d_model, max_seq_len))
+    for _ in range(n_layers):
+        if kind == "gmlp":
+            layers.append(GMLPBlock(d_model, d_ff, max_seq_len, causal=False, **options))
+            continue
+        attention = MultiHeadAttention(d_model, n_heads, rotary=positions == "rotary", causal=False)
+        layers.append(TransformerLayer(attention, FeedForward(d_model, d_ff, nn.ReLU()), d_model))
+    body = Stack(layers)
+    initialize(body)
+    return LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len)
+
+
+VARIANTS = {
+    "changed-baseline": changed_baseline,
+    "started-kernels": started_kernels,
+    "primer-part": primer_part,
+    "two-sided": two_sided,
+}
 
 
 def build(name: str, **options: Any) -> LanguageModel:

@@ -12,6 +12,17 @@ settings.register_profile("long", derandomize=True, deadline=None, max_examples=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "package"))
 
 
+# Files whose tests start processes, compile or train: `make quick` leaves them out.
+SLOW = {"bad_commands", "cli", "compilation", "corpus", "digits", "figures", "gpu_benchmark", "protocol", "runs"}
+SLOW |= {"study", "tokens", "training", "variants"}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.stem.removeprefix("test_") in SLOW or "compile" in item.name:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def one_thread_and_one_seed():
     threads = torch.get_num_threads()

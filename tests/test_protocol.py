@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import math
+import random
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import planning
 import pytest
 import torch
-from declared import STUDIES
+from declared import STUDIES, shortening, times
 from declared.head_to_head import families, table
 from declared.sizes import D_MODEL, VOCABULARY, baseline, count, on_paper
 
@@ -35,14 +37,16 @@ TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 
 def entry(name="one", **changes):
-    return Entry(**{"name": name, "model": "transformer", "options": TINY, "steps": 3, "seq_len": 16} | changes)
+    return Entry(
+        **{"name": name, "model": "transformer", "options": TINY, "steps": 3, "seq_len": 16, "batch_size": 64} | changes
+    )
 
 
 ONE = entry()
 STUDY = Study("tiny", "Is it so?", (ONE, entry("two")), {"figure": ((ONE.label, entry("two").label),)})
 
 
-def record(role="tuning", rate=RATES[2], seed=TUNING_SEED, loss=2.0, of=ONE):
+def record(role="tuning", rate=2e-3, seed=TUNING_SEED, loss=2.0, of=ONE):
     """What a run would leave."""
     made = {
         "protocol": 2,
@@ -58,52 +62,74 @@ def record(role="tuning", rate=RATES[2], seed=TUNING_SEED, loss=2.0, of=ONE):
     return json.loads(json.dumps(made))
 
 
-def tuning(*losses, rates=RATES):
-    return [record(rate=rate, loss=loss) for rate, loss in zip(rates, losses, strict=True)]
+def tuning(losses):
+    return [record(rate=rate, loss=loss) for rate, loss in losses.items()]
 
 
-TUNED = tuning(2.4, 2.2, 2.0, 2.1, 2.3)
+TUNED = tuning({1e-3: 2.4, 2e-3: 2.0, 4e-3: 2.3, 1.41e-3: 2.2, 2.83e-3: 2.1})
+BEST = 2e-3
 
 
-def test_the_whole_grid_comes_first_on_the_tuning_seed():
+def test_the_first_rates_come_on_the_tuning_seed():
     trials = missing_trials(ONE, [])
     assert [(t.role, t.rate, t.seed) for t in trials] == [("tuning", rate, TUNING_SEED) for rate in RATES]
     assert [t.rate for t in missing_trials(ONE, TUNED[1:])] == [RATES[0]]
     assert TUNING_SEED not in SEEDS
 
 
+def test_the_two_rates_beside_the_best_come_last_and_may_be_better():
+    trials = missing_trials(ONE, TUNED[:3])
+    assert [(t.role, t.rate, t.seed) for t in trials] == [("tuning", r, TUNING_SEED) for r in (1.41e-3, 2.83e-3)]
+    assert [t.rate for t in missing_trials(ONE, TUNED[:4])] == [2.83e-3]
+    assert chosen_rate(ONE, TUNED[:4]) is None
+    assert chosen_rate(ONE, TUNED) == BEST
+    assert chosen_rate(ONE, [*TUNED[:4], record(rate=2.83e-3, loss=1.9)]) == 2.83e-3
+
+
+def test_at_least_five_rates_are_tried_and_the_best_lies_between_neighbors_a_factor_root_two_away():
+    generator = random.Random(0)
+    for _ in range(200):
+        center = generator.uniform(math.log2(1e-4), math.log2(0.1))
+        tried = {}
+        while trials := [t for t in missing_trials(ONE, tuning(tried)) if t.role == "tuning"]:
+            tried[trials[0].rate] = (math.log2(trials[0].rate) - center) ** 2 + generator.uniform(0, 0.05)
+        best, grid = chosen_rate(ONE, tuning(tried)), sorted(tried)
+        place = grid.index(best)
+        assert len(grid) >= 5
+        assert 0 < place < len(grid) - 1
+        assert [grid[place + 1] / best, best / grid[place - 1]] == pytest.approx([2**0.5] * 2, rel=0.01)
+        assert abs(math.log2(best) - center) < 0.5
+        assert list(problems(STUDY, tuning(tried))) == []
+
+
 def test_reported_seeds_come_at_the_best_rate_inside_the_grid():
     trials = missing_trials(ONE, TUNED)
-    assert [(t.role, t.rate, t.seed) for t in trials] == [("reported", RATES[2], seed) for seed in SEEDS]
+    assert [(t.role, t.rate, t.seed) for t in trials] == [("reported", BEST, seed) for seed in SEEDS]
     more = [*TUNED, record("reported", seed=3), record("reported", seed=0)]
     assert [t.seed for t in missing_trials(ONE, more)] == [1, 2, 4]
     other = [*TUNED, record("reported", seed=0, of=entry("two"))]
     assert len(missing_trials(ONE, other)) == 5
 
 
-@pytest.mark.parametrize(
-    ("losses", "expected"),
-    [((1.0, 2.0, 3.0, 4.0, 5.0), RATES[0] / 2), ((5.0, 4.0, 3.0, 2.0, 1.0), RATES[-1] * 2)],
-    ids=["low", "high"],
-)
+@pytest.mark.parametrize(("losses", "expected"), [((1.0, 2.0, 3.0), 5e-4), ((3.0, 2.0, 1.0), 8e-3)], ids=str)
 def test_a_grid_whose_best_is_at_its_edge_is_extended(losses, expected):
-    (trial,) = missing_trials(ONE, tuning(*losses))
+    tried = dict(zip(RATES, losses, strict=True))
+    (trial,) = missing_trials(ONE, tuning(tried))
     assert (trial.role, trial.rate) == ("tuning", expected)
-    assert chosen_rate(ONE, tuning(*losses)) is None
-    inside = [*tuning(*losses), record(rate=expected, loss=1.5)]
-    assert chosen_rate(ONE, inside) in (RATES[0], RATES[-1])
+    assert chosen_rate(ONE, tuning(tried)) is None
+    inside = tuning(tried | {expected: 1.5})
+    assert len(missing_trials(ONE, inside)) == 2
     assert list(problems(STUDY, inside)) == []
 
 
 def test_a_rate_at_which_training_broke_down_is_never_the_best():
-    broken = tuning(2.2, 2.0, 2.1, None, None)
-    assert chosen_rate(ONE, broken) == RATES[1]
+    broken = tuning({1e-3: 2.2, 2e-3: 2.0, 4e-3: None, 1.41e-3: 2.1, 2.83e-3: None})
+    assert chosen_rate(ONE, broken) == 2e-3
 
 
 def test_extension_has_an_end():
-    grid = [RATES[0] * 2**i for i in range(20)]
-    with pytest.raises(ValueError, match=r"the best rate of 'one, .*; expected a rate inside the grid"):
-        missing_trials(ONE, tuning(*(10.0 - i for i in range(20)), rates=grid))
+    with pytest.raises(ValueError, match=r"the best rate of 'one, .*; expected one inside the grid"):
+        missing_trials(ONE, tuning({1e-3 * 2**i: 20.0 - i for i in range(11)}))
 
 
 def test_a_given_rate_is_not_tuned():
@@ -119,9 +145,9 @@ def test_a_given_rate_is_not_tuned():
         ({"steps": 0}, "steps is 0; expected an int of at least 1"),
         ({"seeds": (0, TUNING_SEED)}, "without 100, which is for tuning"),
         ({"seeds": (0, 0)}, "each once"),
-        ({"rates": RATES[:4]}, "at least five"),
-        ({"rates": (1e-3, 3e-3, 9e-3, 27e-3, 81e-3)}, "a factor √2 to 2 apart"),
-        ({"rates": tuple(reversed(RATES))}, "a factor √2 to 2 apart"),
+        ({"rates": RATES[:2]}, "at least three"),
+        ({"rates": (1e-3, 3e-3, 9e-3)}, "each twice the one before"),
+        ({"rates": tuple(reversed(RATES))}, "each twice the one before"),
     ],
     ids=str,
 )
@@ -186,7 +212,7 @@ BAD = {
         "has the rate 0.0015; expected one of the grid",
     ),
     "an unknown seed": (spoiled(5, run__training__seed=7), "has seed 7; expected one of (0, 1, 2, 3, 4)"),
-    "not the best rate": (spoiled(5, run__training__learning_rate=RATES[3]), "has the rate 0.008; expected 0.004"),
+    "not the best rate": (spoiled(5, run__training__learning_rate=4e-3), "has the rate 0.004; expected 0.002"),
     "no test loss": (spoiled(5, test=None), "has the test None; expected a loss"),
     "a test that broke down": (spoiled(5, test={"part": "test", "loss": None, "targets": 200_704}), "expected a loss"),
     "a small test": (spoiled(5, test__targets=50_176), "expected a loss on at least 200000 characters"),
@@ -196,7 +222,7 @@ BAD = {
     "no device": (spoiled(3, device=None), "was run on ['None', 'cpu']"),
     "a run twice": ([*GOOD, GOOD[-1]], "repeats a run"),
     "reported before tuning ended": (GOOD[1:], "expected None, the best of tuning"),
-    "best at the edge": ([*tuning(1.0, 2.0, 2.1, 2.2, 2.3), GOOD[-1]], "expected None, the best of tuning"),
+    "best at the edge": ([*tuning({1e-3: 1.0, 2e-3: 2.0, 4e-3: 2.1}), GOOD[-1]], "expected None, the best of tuning"),
 }
 
 
@@ -287,13 +313,48 @@ def test_recorded_runs_follow_the_declared_studies(study):
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 def test_declared_studies_keep_the_protocol(study):
     for e in study.entries:
-        assert e.batch_size * e.seq_len == 1024 or study.name == "anchor"
+        assert e.batch_size * e.seq_len == 1024 or study.name == "nanogpt-recipe"
         assert len(e.seeds) >= 5 or study.name == "head-to-head-long"
         assert planning.VOCABULARIES["shakespeare-with-test"] == VOCABULARY
 
 
 def test_the_vocabulary_that_sizes_are_counted_with_is_that_of_the_plays():
     assert len(load_corpus("shakespeare-with-test").vocabulary) == VOCABULARY
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Made-up times: a microsecond for each channel, layer and so on does not matter here; 50 ms and 100 ms do."""
+    made = {times.sizes_key(e): {"seconds": 0.05 * (1 + (e.model == "hourglass"))} for e in shortening.TIMED}
+    monkeypatch.setattr(shortening, "load_times", lambda: made)
+    return made
+
+
+def test_runs_at_equal_time_have_the_steps_that_measured_times_allow(timed):
+    study = shortening.shortening()
+    steps = {e.name.split(",")[0]: e.steps for e in study.entries if e.name.endswith("equal time")}
+    assert steps == {"baseline": 1200, "hourglass": 600}
+    for e in study.entries:
+        if e.name.endswith("equal work"):
+            done = e.steps * multiply_adds(on_paper(e.model, e.seq_len, e.options), e.seq_len)
+            wanted = 700 * multiply_adds(on_paper("transformer", 256, baseline("0.8M")), 256)
+            assert done == pytest.approx(wanted, rel=0.02)
+
+
+def test_equal_time_waits_for_measured_times(timed):
+    timed.popitem()
+    assert shortening.shortening() is None
+
+
+def test_a_pair_that_is_compared_at_equal_steps_sees_the_same_batches():
+    for study in STUDIES.values():
+        known = {e.label: e for e in (*study.borrowed, *study.entries)}
+        for figure, pairs in study.figures.items():
+            assert 1 < len(pairs) <= 12
+            for pair in pairs:
+                ours, theirs = (known[label] for label in pair)
+                if study.name != "shortening":
+                    assert ours.training == theirs.training, figure
 
 
 @pytest.mark.parametrize("size", D_MODEL)
@@ -320,16 +381,39 @@ def test_spatial_matrices_are_counted_by_their_lower_triangle():
 
 
 def test_times_are_recorded_with_their_spread_and_used_by_the_plan(tmp_path, monkeypatch):
-    monkeypatch.setattr(planning, "TIMES", tmp_path / "times.json")
+    monkeypatch.setattr(times, "TIMES", tmp_path / "times.json")
     text = load_corpus("shakespeare-with-test")
     monkeypatch.setattr(planning, "shared_corpus", lambda name: text)
     study = replace(STUDY, entries=(entry(), entry(steps=30)), figures={})  # two budgets of one model
     guessed, measured = planning.step_seconds(ONE, planning.load_times())
     assert not measured
-    planning.measure([study], rounds=3, steps=1)
+    planning.measure(study.entries, rounds=3, steps=1)
     (timed,) = planning.load_times().values()
+    planning.measure([*study.entries, entry(seq_len=32)], rounds=3, steps=1)
+    assert next(iter(planning.load_times().values())) == timed  # what was timed once keeps its time
+    assert len(planning.load_times()) == 2
     assert 0 < timed["low"] <= timed["seconds"] <= timed["high"] < 1
     assert planning.step_seconds(ONE, planning.load_times()) == (timed["seconds"], True)
     assert timed["machine"].endswith(", 1 thread(s)")
     assert guessed > 0
     assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "names is ['nonsense']; expected some of ['head-to-head', "),
+        (["--shard", "4/4"], "shard is '4/4'; expected i/n with i from 0 to n - 1"),
+        (["--shard", "half"], "shard is 'half'"),
+        (["later"], "names is ['later']; expected studies whose steps are timed"),
+    ],
+    ids=str,
+)
+def test_the_script_refuses_what_it_does_not_know(arguments, message, monkeypatch, capsys):
+    import studies
+
+    monkeypatch.setattr(sys, "argv", ["studies.py", *arguments])
+    monkeypatch.setitem(studies.LATER, "later", ())
+    with pytest.raises(SystemExit):
+        studies.main()
+    assert message in capsys.readouterr().err

@@ -17,13 +17,14 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from declared import STUDIES as DECLARED
 
 from efficient_transformers import Metrics, TrainingConfig, build_model, figures, files, load_corpus, study, train
 from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
-NAMES = [name for name in ALL if name != "digits"]  # which are not language models and have a script of their own
+NAMES = [name for name in ALL if name not in ("digits", *DECLARED)]  # the studies before the protocol, language models
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 
@@ -360,8 +361,9 @@ def studies():
 
 def test_every_file_of_results_belongs_to_a_study(studies):
     results = ROOT / "experiments" / "results"
-    assert {p.stem for p in results.glob("*.jsonl")} == {*studies, "digits"}
-    assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= set(studies)
+    assert {p.stem for p in results.glob("*.jsonl")} - set(DECLARED) == {*studies, "digits"}
+    assert not set(DECLARED) & {*studies, "digits"}
+    assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= {*studies, "step-times"}
 
 
 @pytest.mark.parametrize(
@@ -380,7 +382,7 @@ def test_the_script_refuses_what_it_does_not_have(monkeypatch, capsys, line, mes
 
 
 def test_what_was_timed_are_the_runs_of_the_script(studies):
-    for path in (ROOT / "experiments" / "results").glob("*.json"):
+    for path in (ROOT / "experiments" / "results").glob("*-seconds.json"):
         recorded, name = json.loads(path.read_text()), path.stem.removesuffix("-seconds")
         wanted = [run.describe() for run in studies[name] if run.training.seed == 0]
         timed = [study.current({"run": run})["run"] for run in recorded["runs"]]

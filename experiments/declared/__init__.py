@@ -4,7 +4,28 @@ from __future__ import annotations
 
 from efficient_transformers.protocol import Study
 
+from .anchor import ANCHOR
+from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
 from .head_to_head import HEAD_TO_HEAD, LENGTHS, LONG, SIZES
+from .primer_parts import PRIMER_PARTS
+from .shortening import shortening
+
+SHORTENING = shortening()
 
 # In the order of their runs. What has to be cut is cut from the end.
-STUDIES: dict[str, Study] = {study.name: study for study in (HEAD_TO_HEAD, LENGTHS, LONG, SIZES)}
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        HEAD_TO_HEAD,
+        LENGTHS,
+        SHORTENING,
+        PRIMER_PARTS,
+        GATE_STUDY,
+        CONTEXTS,
+        MASKED_STUDY,
+        ANCHOR,
+        LONG,
+        SIZES,
+    )
+    if study is not None
+}

@@ -21,6 +21,7 @@ import torch
 from .checks import require, require_int
 from .corpus import Corpus, load_corpus
 from .cost import cost_model, effective_parameters
+from .masking import MaskedCorpus, hide_tokens, masked_score
 from .models import LanguageModel, build_model
 from .scoring import BLOCK, score
 from .study import Record, environment
@@ -29,10 +30,10 @@ from .training import TrainingConfig, train
 PROTOCOL = 2  # 1 were the runs at one rate, judged on a few batches of validation text
 SEEDS = (0, 1, 2, 3, 4)
 TUNING_SEED = 100
-RATES = (1e-3, 2e-3, 4e-3, 8e-3, 16e-3)
+RATES = (1e-3, 2e-3, 4e-3)  # where tuning starts: at least two more follow
 TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000
 TOKENS_PER_STEP = 1024
-MAX_EXTENSIONS = 6  # rates beyond the grid on each side: a factor of 64, where something else is wrong
+MAX_EXTENSIONS = 8  # rates beyond the first ones: where more are needed, something else is wrong
 
 Role = Literal["tuning", "reported"]
 Builder = Callable[..., LanguageModel]
@@ -50,15 +51,16 @@ class Entry:
         seq_len, batch_size: by default 4 × 256 tokens per step.
         corpus: for :func:`load_corpus`.
         seeds: of the reported runs.
-        rates: where tuning starts, ascending, each a factor √2 to 2 above the one before.
+        rates: where tuning starts, at least three, each twice the one before.
         rate: a rate that is given instead of tuned, by a recipe that is followed to the letter.
         size: what the entry's models are called together, "0.8M" for example.
+        task: "next" characters, or "masked" ones.
         scored: the part that reported runs are scored on; "validation" where a corpus has no test.
 
     Raises:
         TypeError: if a number that counts is not an int.
         ValueError: if the budget is not longer than the warm-up, seeds repeat or contain the tuning seed, or the rates
-            are too few, too close or too far apart.
+            are too few or not a factor 2 apart.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Entry:
     size: str = "0.8M"
     warmup_steps: int | None = None
     scored: Literal["test", "validation"] = "test"
+    task: Literal["next", "masked"] = "next"
 
     def __post_init__(self) -> None:
         require_int("steps", self.steps, at_least=1)
@@ -81,9 +84,8 @@ class Entry:
         require(self.steps > warmup, "steps", self.steps, f"more than warmup_steps={warmup}: a run is annealed")
         distinct = len(set(self.seeds)) == len(self.seeds) > 1 and TUNING_SEED not in self.seeds
         require(distinct, "seeds", self.seeds, f"at least two, each once, without {TUNING_SEED}, which is for tuning")
-        factors = [b / a for a, b in pairwise(self.rates)]
-        apart = all(2**0.5 - 1e-6 <= factor <= 2 + 1e-6 for factor in factors)
-        require(len(self.rates) >= 5 and apart, "rates", self.rates, "at least five, a factor √2 to 2 apart")
+        doubled = all(math.isclose(b, 2 * a) for a, b in pairwise(self.rates))
+        require(len(self.rates) >= 3 and doubled, "rates", self.rates, "at least three, each twice the one before")
 
     @property
     def warmup(self) -> int:
@@ -93,7 +95,12 @@ class Entry:
     @property
     def label(self) -> str:
         """The name, size, budget and context: what tells this entry from all others of a study."""
-        return f"{self.name}, {self.size}, {self.steps:,} steps of {self.batch_size} × {self.seq_len}"
+        given = "" if self.rate is None else f", rate {self.rate:g}"
+        return f"{self.name}, {self.size}, {self.steps:,} steps of {self.batch_size} × {self.seq_len}{given}"
+
+    def tokens(self, characters: int) -> int:
+        """The tokens of the model's vocabulary: characters, and one for what is hidden."""
+        return characters + (self.task == "masked")
 
     @property
     def training(self) -> dict[str, Any]:
@@ -111,7 +118,7 @@ class Entry:
 
     def describe(self, rate: float, seed: int) -> Record:
         """One run as JSON: what a record of it must agree with."""
-        return {
+        return ({} if self.task == "next" else {"task": self.task}) | {
             "label": self.label,
             "name": self.name,
             "size": self.size,
@@ -145,6 +152,7 @@ class Study:
         question: what it asks, in one sentence.
         entries: the models at their budgets.
         figures: for each figure or table its pairs, ours and the one that it is compared with, as entries' labels.
+        borrowed: entries of other studies that pairs may name too.
 
     Raises:
         ValueError: if two entries share a label, a pair names none, or the pair's runs do not see the same batches.
@@ -154,16 +162,20 @@ class Study:
     question: str
     entries: tuple[Entry, ...]
     figures: dict[str, tuple[tuple[str, str], ...]]
+    borrowed: tuple[Entry, ...] = ()
 
     def __post_init__(self) -> None:
         known = self.by_label()
         require(len(known) == len(self.entries), "entries", [e.label for e in self.entries], "labels that differ")
+        known = {entry.label: entry for entry in (*self.borrowed, *self.entries)}
         for figure, pairs in self.figures.items():
             for pair in pairs:
                 require(set(pair) <= set(known), f"a pair of {figure!r}", pair, f"two labels of {self.name!r}")
                 ours, theirs = (known[label] for label in pair)
-                alike = (ours.seeds, ours.corpus, ours.scored) == (theirs.seeds, theirs.corpus, theirs.scored)
-                require(alike, f"a pair of {figure!r}", pair, "the same seeds, corpus and scored part")
+                alike = all(
+                    getattr(ours, name) == getattr(theirs, name) for name in ("seeds", "corpus", "scored", "task")
+                )
+                require(alike, f"a pair of {figure!r}", pair, "the same seeds, corpus, scored part and task")
 
     def by_label(self) -> dict[str, Entry]:
         """The entries by their labels."""
@@ -182,8 +194,16 @@ def tuned_losses(entry: Entry, records: Iterable[Record]) -> dict[float, float]:
     return dict(sorted(found.items()))
 
 
+def octaves(entry: Entry, rate: float) -> float:
+    """How many doublings a rate is above the first of an entry; of a rate that tuning tries, a multiple of a half."""
+    return round(2 * math.log2(rate / entry.rates[0]), 1) / 2  # rates are rounded, to three digits
+
+
 def next_rates(entry: Entry, losses: dict[float, float]) -> list[float]:
-    """The rates to try next; none once the best lies inside the grid.
+    """The rates to try next, none once tuning is finished.
+
+    First come the entry's own, a factor 2 apart; then, while the best is at an edge, one beyond it; then the two a
+    factor √2 from the best. So the best lies inside the grid, and its neighbors are a factor √2 away.
 
     Raises:
         ValueError: if the best is still at the edge of a grid that was extended too often.
@@ -193,14 +213,20 @@ def next_rates(entry: Entry, losses: dict[float, float]) -> list[float]:
     missing = [rate for rate in entry.rates if rate not in losses]
     if missing:
         return missing
-    grid = sorted(losses)
-    best = min(grid, key=losses.__getitem__)
-    if best not in (grid[0], grid[-1]):
-        return []
-    further = best * (entry.rates[0] / entry.rates[1] if best == grid[0] else entry.rates[-1] / entry.rates[-2])
-    few = len(grid) < len(entry.rates) + 2 * MAX_EXTENSIONS
-    require(few, f"the best rate of {entry.label!r}", best, f"a rate inside the grid {grid}, which was extended often")
-    return [further]
+    coarse = [rate for rate in sorted(losses) if octaves(entry, rate).is_integer()]
+    best = min(coarse, key=losses.__getitem__)
+    if best in (coarse[0], coarse[-1]):
+        few = len(coarse) < len(entry.rates) + MAX_EXTENSIONS
+        require(
+            few, f"the best rate of {entry.label!r}", best, f"one inside the grid {coarse}, which was extended often"
+        )
+        return [best / 2 if best == coarse[0] else best * 2]
+    return [rate for rate in (digits(best / 2**0.5), digits(best * 2**0.5)) if rate not in losses]
+
+
+def digits(rate: float) -> float:
+    """A rate with three digits, for tables."""
+    return float(f"{rate:.3g}")
 
 
 def chosen_rate(entry: Entry, records: Iterable[Record]) -> float | None:
@@ -228,9 +254,11 @@ def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show
     """Train, score, and return the record. The test text is read by reported runs alone, once, at their end."""
     entry = trial.entry
     corpus = load_corpus(entry.corpus)
+    if entry.task == "masked":
+        corpus = hide_tokens(corpus)
     torch.manual_seed(trial.seed)
     run = trial.describe()
-    model = build(entry.model, vocab_size=len(corpus.vocabulary), **run["options"])
+    model = build(entry.model, vocab_size=entry.tokens(len(corpus.vocabulary)), **run["options"])
     metrics = train(model, corpus, TrainingConfig(**run["training"]), show_progress=show_progress)
     record = {
         "protocol": PROTOCOL,
@@ -262,7 +290,11 @@ def scored(
     tokens = getattr(corpus, part)
     require(tokens is not None, "corpus", corpus.name, f"a corpus with a {part} text")
     room = len(tokens) - 2 * BLOCK  # Tiny Shakespeare's validation text is shorter than the sample
-    found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
+    if isinstance(corpus, MaskedCorpus):
+        mask_token = len(corpus.vocabulary)
+        found = masked_score(model, tokens, seq_len=seq_len, at_least=min(targets, room), mask_token=mask_token)
+    else:
+        found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
     result = {"part": part, "loss": finite(found.loss, 5), "targets": found.targets}
     result["standard_error"] = finite(found.standard_error, 5)
     return result | ({"blocks": [finite(loss) for loss in found.blocks]} if blocks else {})
@@ -319,9 +351,9 @@ def _role_problems(record: Record, entry: Entry, records: list[Record]) -> Itera
             yield f"tunes with seed {seed} and the given rate {entry.rate}; expected seed {TUNING_SEED} and no rate"
         if "test" in record:
             yield "has looked at the test text; expected only reported runs to do so"
-        steps = math.log(rate / entry.rates[0]) / math.log(entry.rates[1] / entry.rates[0])
-        if rate not in entry.rates and abs(steps - round(steps)) > 1e-6:
-            yield f"has the rate {rate}; expected one of the grid {entry.rates} or of its extension"
+        halves = 2 * octaves(entry, rate)
+        if not halves.is_integer():
+            yield f"has the rate {rate}; expected one of the grid {entry.rates}, its extension or its refinement"
     elif record["role"] == "reported":
         if seed not in entry.seeds:
             yield f"has seed {seed}; expected one of {entry.seeds}"

@@ -1,0 +1,50 @@
+"""Study 2: nanoGPT's recipe for a CPU on Tiny Shakespeare, and what makes this book's baseline end lower with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efficient_transformers.protocol import Entry, Study
+
+from .head_to_head import COUNTED, families, pairs
+from .sizes import baseline
+
+# Its README: 2,000 iterations of 12 × 64 characters, rate 0.001 after 100 of warm-up, four layers, four heads, 128
+# channels, no dropout. There is no test text: like the recipe, the study reports validation, on all that there is.
+RECIPE: dict[str, Any] = {
+    "steps": 2000,
+    "batch_size": 12,
+    "seq_len": 64,
+    "warmup_steps": 100,
+    "corpus": "tiny-shakespeare",
+    "scored": "validation",
+}
+ITS_RATE = 1e-3
+CHANGES: dict[str, dict[str, Any]] = {
+    "learned positions": {"positions": "learned"},
+    "GELU": {"activation": "gelu"},
+    "GPT's start": {"start": "gpt"},
+    "all three": {"positions": "learned", "activation": "gelu", "start": "gpt"},
+}
+
+FAMILIES = {name: of for name, of in families("0.8M", 64).items() if name in COUNTED}
+AT_ITS_RATE = tuple(
+    Entry(name=name, model=model, options=options, rate=ITS_RATE, **RECIPE)
+    for name, (model, options) in FAMILIES.items()
+)
+CHANGED = tuple(
+    Entry(name=name, model="changed-baseline", options=baseline("0.8M") | options, rate=ITS_RATE, **RECIPE)
+    for name, options in CHANGES.items()
+)
+TUNED = tuple(Entry(name=name, model=model, options=options, **RECIPE) for name, (model, options) in FAMILIES.items())
+
+ANCHOR = Study(
+    "nanogpt-recipe",
+    "What does each family reach with nanoGPT's recipe for a CPU?",
+    AT_ITS_RATE + CHANGED + TUNED,
+    {
+        "families, its rate": pairs(AT_ITS_RATE, *((name, "Baseline") for name in COUNTED[1:])),
+        "families, tuned": pairs(TUNED, *((name, "Baseline") for name in COUNTED[1:])),
+        "one change at a time": pairs(AT_ITS_RATE + CHANGED, *((name, "Baseline") for name in CHANGES)),
+    },
+)

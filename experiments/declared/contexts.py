@@ -1,0 +1,125 @@
+"""Study 5: how gMLP and its gates do as the context grows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efficient_transformers.protocol import Entry, Study
+
+from .head_to_head import MIDDLE, families, pairs
+from .sizes import baseline
+
+# Where the context is long, dense matrices alone would have more parameters than a model may: they are not counted.
+NAMES = ("Baseline", "Primer EZ", "gMLP, W not counted", "gMLP Toeplitz", "aMLP, W not counted")
+SHOWN = (
+    ("Primer EZ", "Baseline"),
+    ("gMLP, W not counted", "Baseline"),
+    ("gMLP Toeplitz", "Baseline"),
+    ("gMLP Toeplitz", "gMLP, W not counted"),
+    ("aMLP, W not counted", "gMLP, W not counted"),
+    ("aMLP, W not counted", "Primer EZ"),
+)
+
+
+def entries(context: int, steps: int = 2000) -> tuple[Entry, ...]:
+    """The five models at one context, 1,024 tokens per step."""
+    known = families("0.8M", context)
+    return tuple(
+        Entry(
+            name=name,
+            model=known[name][0],
+            options=known[name][1],
+            steps=steps,
+            seq_len=context,
+            batch_size=1024 // context,
+        )
+        for name in NAMES
+    )
+
+
+SHORT_CONTEXT, LONG_CONTEXT = entries(64), entries(1024)
+CONTEXTS = Study(
+    "contexts",
+    "How long does gMLP lead?",
+    SHORT_CONTEXT + LONG_CONTEXT,
+    {
+        f"context {found[0].seq_len:,}": pairs(found, *SHOWN)
+        for found in (SHORT_CONTEXT, tuple(e for e in MIDDLE if e.name in NAMES), LONG_CONTEXT)
+    },
+    borrowed=MIDDLE,
+)
+
+# Three quarters of the channels where nothing is split, so that the projections have the same parameters.
+WHOLE: dict[str, Any] = {"d_ff": 384}
+GATES: dict[str, tuple[str, dict[str, Any]]] = {
+    "baseline": ("transformer", baseline("0.8M")),
+    "split": ("gmlp", {}),
+    "whole": ("gmlp", WHOLE | {"gate": "whole"}),
+    "additive": ("gmlp", WHOLE | {"gate": "additive"}),
+    "linear": ("gmlp", WHOLE | {"gate": "linear"}),
+    "split, Toeplitz": ("gmlp", {"weight": "toeplitz"}),
+    "whole, Toeplitz": ("gmlp", WHOLE | {"gate": "whole", "weight": "toeplitz"}),
+    "split, positions": ("gmlp", {"positions": True}),
+}
+GATE_ENTRIES = tuple(
+    Entry(
+        name=name,
+        model=model,
+        options={"d_model": 128} | options,
+        steps=500,
+        seq_len=64,
+        batch_size=16,
+    )
+    for name, (model, options) in GATES.items()
+)
+GATE_STUDY = Study(
+    "gate-kinds",
+    "Which gate, at its own best rate?",
+    GATE_ENTRIES,
+    {
+        "gates": pairs(
+            GATE_ENTRIES,
+            ("split", "whole"),
+            ("split", "additive"),
+            ("split", "linear"),
+            ("split", "split, Toeplitz"),
+            ("split", "split, positions"),
+            ("whole", "whole, Toeplitz"),
+            ("split", "baseline"),
+        )
+    },
+)
+
+# The paper's own setting: two-sided, 15 % of the characters hidden. Matrices are not counted as parameters.
+MASKED: dict[str, dict[str, Any]] = {
+    "attention, rotary": {"kind": "attention", "n_layers": 4},
+    "attention, learned positions": {"kind": "attention", "n_layers": 4, "positions": "learned"},
+    "attention, no positions": {"kind": "attention", "n_layers": 4, "positions": "none"},
+    "gMLP": {"kind": "gmlp", "n_layers": 8, "d_ff": 512},
+    "gMLP Toeplitz": {"kind": "gmlp", "n_layers": 8, "d_ff": 512, "weight": "toeplitz"},
+    "gMLP, whole": {"kind": "gmlp", "n_layers": 8, "d_ff": 384, "gate": "whole"},
+    "gMLP, additive": {"kind": "gmlp", "n_layers": 8, "d_ff": 384, "gate": "additive"},
+    "gMLP, linear": {"kind": "gmlp", "n_layers": 8, "d_ff": 384, "gate": "linear"},
+    "aMLP": {"kind": "gmlp", "n_layers": 8, "d_ff": 328, "d_attention": 64},
+}
+MASKED_ENTRIES = tuple(
+    Entry(name=name, model="two-sided", options={"d_model": 128} | options, steps=1000, task="masked")
+    for name, options in MASKED.items()
+)
+MASKED_STUDY = Study(
+    "masked",
+    "And where both sides are seen, and hidden characters are to be told?",
+    MASKED_ENTRIES,
+    {
+        "families": pairs(
+            MASKED_ENTRIES,
+            ("gMLP", "attention, rotary"),
+            ("gMLP", "attention, learned positions"),
+            ("gMLP Toeplitz", "gMLP"),
+            ("aMLP", "gMLP"),
+            ("aMLP", "attention, rotary"),
+            ("attention, no positions", "attention, rotary"),
+        ),
+        "gates": pairs(MASKED_ENTRIES, *(("gMLP", f"gMLP, {gate}") for gate in ("whole", "additive", "linear"))),
+    },
+)

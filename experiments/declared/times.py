@@ -1,0 +1,22 @@
+"""What a step takes, measured once and stored: for plans, and for runs at equal time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from efficient_transformers.protocol import Entry
+
+TIMES = Path(__file__).parents[1] / "results" / "step-times.json"
+
+
+def sizes_key(entry: Entry) -> str:
+    """What the time of a step depends on."""
+    options = entry.describe(1.0, 0)["options"]
+    return json.dumps([entry.model, options, entry.batch_size, entry.seq_len], sort_keys=True)
+
+
+def load_times() -> dict[str, dict[str, Any]]:
+    """The measured times, by :func:`sizes_key`."""
+    return {t["key"]: t for t in json.loads(TIMES.read_text(encoding="utf-8"))["times"]} if TIMES.exists() else {}
