@@ -8,9 +8,9 @@ from .anchor import ANCHOR
 from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
 from .head_to_head import HEAD_TO_HEAD, LENGTHS, LONG, SIZES
 from .primer_parts import PRIMER_PARTS
-from .shortening import shortening
+from .shortening import declare
 
-SHORTENING = shortening()
+SHORTENING = declare()
 
 # In the order of their runs. What has to be cut is cut from the end.
 STUDIES: dict[str, Study] = {

@@ -61,7 +61,7 @@ def equal_work(entry: Entry) -> Entry:
     return replace(entry, name=f"{entry.name}, equal work", steps=10 * round(STEPS * theirs / ours / 10))
 
 
-def shortening() -> Study | None:
+def declare() -> Study | None:
     """The study; None as long as steps have not been timed."""
     if not {sizes_key(entry) for entry in TIMED} <= set(load_times()):
         return None
