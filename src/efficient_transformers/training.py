@@ -37,7 +37,7 @@ class TrainingConfig:
         seq_len: tokens per sequence.
         learning_rate: of AdamW at its peak.
         warmup_steps: steps over which the learning rate rises from 0; afterwards it falls along a cosine to a tenth.
-        weight_decay: of matrices between channels: see :func:`parameter_groups`.
+        weight_decay: of matrices between channels: see :func:`efficient_transformers.training.parameter_groups`.
         clip_norm: the largest norm of the gradient.
         eval_every: steps between evaluations; the first is before step 1, the last after the last step.
         eval_batches: validation batches per evaluation, always the same.
