@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from efficient_transformers import build_model, evaluate
-from efficient_transformers.evaluation import windows
+from efficient_transformers.evaluation import overlapping_windows
 
 
 class Recorder(nn.Module):
@@ -33,7 +33,7 @@ def new_model(**changes):
 
 @given(st.integers(2, 300), st.integers(1, 40))
 def test_every_target_is_scored_once_with_at_least_half_a_context_before_it(length, seq_len):
-    starts, fresh = windows(length, seq_len)
+    starts, fresh = overlapping_windows(length, seq_len)
     T = min(seq_len, length - 1)
     scored = []
     for start, new in zip(starts.tolist(), fresh.tolist(), strict=True):
@@ -46,8 +46,8 @@ def test_every_target_is_scored_once_with_at_least_half_a_context_before_it(leng
 
 @given(st.integers(2, 5000), st.integers(1, 40), st.integers(1, 5000))
 def test_a_sample_is_large_enough_and_spread_over_the_text(length, seq_len, at_least):
-    starts, fresh = windows(length, seq_len, at_least)
-    everything, _ = windows(length, seq_len)
+    starts, fresh = overlapping_windows(length, seq_len, at_least)
+    everything, _ = overlapping_windows(length, seq_len)
     assert int(fresh.sum()) >= min(at_least, length - 1)
     assert len(starts.unique()) == len(starts)
     assert set(starts.tolist()) <= set(everything.tolist())

@@ -105,10 +105,10 @@ class Checkpoints:
 def restore(content: dict[str, Any], model: nn.Module, optimizer: Any) -> None:
     """Put model, optimizer and random states back, as they were when ``content`` was saved."""
     own = model.state_dict()
-    model.load_state_dict({name: spread(tensor, own[name]) for name, tensor in content["model"].items()})
+    model.load_state_dict({name: shard_like(tensor, own[name]) for name, tensor in content["model"].items()})
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     state = {
-        index: {name: spread(value, parameters[index]) for name, value in values.items()}
+        index: {name: shard_like(value, parameters[index]) for name, value in values.items()}
         for index, values in content["optimizer"]["state"].items()
     }
     optimizer.load_state_dict({**content["optimizer"], "state": state})
@@ -136,7 +136,7 @@ def whole(state: Any) -> Any:
     return state
 
 
-def spread(value: Any, like: Any) -> Any:
+def shard_like(value: Any, like: Any) -> Any:
     """``value`` sharded as ``like`` is, if it is a tensor of that shape and ``like`` is sharded."""
     if not hasattr(like, "full_tensor") or not isinstance(value, Tensor) or value.shape != like.shape:
         return value

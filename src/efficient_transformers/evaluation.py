@@ -50,7 +50,7 @@ def evaluate(
     for name, value in (("seq_len", seq_len), ("batch_size", batch_size)):
         require_int(name, value, at_least=1)
     require(tokens.dim() == 1 and len(tokens) > 1, "tokens.shape", tuple(tokens.shape), "at least two tokens, [length]")
-    starts, fresh = windows(len(tokens), seq_len, at_least)
+    starts, fresh = overlapping_windows(len(tokens), seq_len, at_least)
     device = next(model.parameters()).device
     rows = torch.arange(min(seq_len, len(tokens) - 1) + 1)  # (T+1,)
     total = torch.zeros((), dtype=torch.float64)
@@ -69,7 +69,7 @@ def evaluate(
     return total.item() / int(fresh.sum())
 
 
-def windows(length: int, seq_len: int, at_least: int | None = None) -> tuple[Tensor, Tensor]:
+def overlapping_windows(length: int, seq_len: int, at_least: int | None = None) -> tuple[Tensor, Tensor]:
     """Where each window starts, and how many of its last targets are scored: two int64 ``[windows]``."""
     targets = length - 1
     if targets <= seq_len:
