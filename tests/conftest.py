@@ -1,11 +1,14 @@
 """What all tests of the package share: one thread, a fixed seed, and property tests that always try the same cases."""
 
 import os
+import sys
 
 import pytest
 import torch
 from accelerate.state import AcceleratorState
 from hypothesis import settings
+
+import efficient_transformers.__main__ as cli
 
 settings.register_profile("package", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("long", derandomize=True, deadline=None, max_examples=200)
@@ -41,3 +44,20 @@ def on_the_cpu(monkeypatch):
     AcceleratorState._reset_state(reset_partial_state=True)
     yield
     AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Call ``main`` as the shell would; its exit code, stdout and stderr."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["efficient_transformers", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as leave:
+            code = leave.code or 0
+        return code, *capsys.readouterr()
+
+    return call

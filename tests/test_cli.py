@@ -40,23 +40,6 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
-    """Call ``main`` as the shell would; its exit code, stdout and stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["efficient_transformers", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as leave:
-            code = leave.code or 0
-        return code, *capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture
 def saved(command):
     """A folder that `train` saved."""
     assert command(*TRAIN, "--out", "model")[0] == 0

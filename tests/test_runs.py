@@ -49,23 +49,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Call ``main`` as the shell would; its exit code, stdout and stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["efficient_transformers", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as leave:
-            code = leave.code or 0
-        return code, *capsys.readouterr()
-
-    return call
-
-
 def start(*arguments, **options):
     """The command line in a process of its own, once it is training."""
     process = subprocess.Popen(
