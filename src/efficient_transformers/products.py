@@ -92,6 +92,8 @@ def toeplitz(kernel: Tensor) -> Tensor:
         kernel: ``[2 * seq - 1]``; the weights of the offsets :math:`t - s` from ``1 - seq`` to ``seq - 1``.
     """
     T = (kernel.shape[0] + 1) // 2
+    if is_plain(kernel):  # the faster of the two, which torch.export does not know with a length left open
+        return kernel.unfold(0, T, 1).flip(1)  # (T, T): row t is what a window at t sees, read backward
     return kernel.flip(0).as_strided((T, T), (1, 1)).flip(0)  # (T, T): a row is the one above, moved by one
 
 

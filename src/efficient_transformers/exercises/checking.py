@@ -1,0 +1,82 @@
+"""How the checks of the exercises answer: what was expected, what came, and for the usual mistakes why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..checks import require_known
+
+CHECKS: dict[str, Callable[[Any], None]] = {}
+C = TypeVar("C", bound=Callable[[Any], None])
+
+
+class WrongAnswerError(Exception):
+    """What is wrong with an answer, in words for the reader."""
+
+
+def exercise(number: str) -> Callable[[C], C]:
+    """Register a check, which raises :class:`WrongAnswerError` unless the answer is right."""
+
+    def register(check: C) -> C:
+        CHECKS[number] = check
+        return check
+
+    return register
+
+
+def check(number: str, answer: Any) -> None:
+    """Print whether ``answer`` solves the exercise ``number``, and if not, why; None is not an answer yet.
+
+    Raises:
+        ValueError: if there is no such exercise.
+    """
+    require_known("number", number, CHECKS)
+    if answer is None:
+        return
+    try:
+        CHECKS[number](answer)
+    except WrongAnswerError as wrong:
+        print(f"not yet: {wrong}")
+    except Exception as error:  # whatever a reader's own code raises is an answer too
+        print(f"not yet: your answer stopped with {type(error).__name__}: {error}")
+    else:
+        print("right")
+
+
+def expect(condition: bool, message: str) -> None:
+    """Raise :class:`WrongAnswerError` with this message unless the condition holds."""
+    if not condition:
+        raise WrongAnswerError(message)
+
+
+def compare(what: str, got: Any, expected: Tensor, mistakes: Mapping[str, Tensor] | None = None) -> None:
+    """Raise :class:`WrongAnswerError` unless ``got`` is ``expected`` up to rounding: say where the first difference is.
+
+    Args:
+        what: is compared, as it stands in the sentence: ``"your convolution's output"``.
+        got: by the reader's answer.
+        expected: the right values.
+        mistakes: what the usual wrong answers would give, by the sentence that explains each.
+    """
+    expect(isinstance(got, Tensor), f"{what} is a {type(got).__name__}; expected a tensor")
+    shapes = f"{what} has the shape {tuple(got.shape)}; expected {tuple(expected.shape)}"
+    expect(got.shape == expected.shape, shapes)
+    got = got.detach()
+    for reason, wrong in (mistakes or {}).items():
+        is_this = wrong.shape == got.shape and close(got, wrong) and not close(wrong, expected)
+        expect(not is_this, reason)
+    if not close(got, expected):
+        off = ((got - expected).abs() > 1e-4 * (1 + expected.abs())) | got.isnan()
+        place = tuple(torch.nonzero(off)[0].tolist())
+        values = f"{got[place].item():.4g}; expected {expected[place].item():.4g}"
+        count = f"{int(off.sum())} of {off.numel()} numbers differ"
+        raise WrongAnswerError(f"{what} at {list(place)} is {values} ({count})")
+
+
+def close(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are equal up to the rounding of float32."""
+    return torch.allclose(a.to(b.dtype), b, rtol=1e-4, atol=1e-4)

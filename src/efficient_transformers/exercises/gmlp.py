@@ -1,0 +1,1 @@
+"""The exercises of Chapter 5, gMLP."""

@@ -1,0 +1,1 @@
+"""The exercises of Chapter 1, the baseline Transformer."""

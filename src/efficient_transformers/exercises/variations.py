@@ -1,0 +1,1 @@
+"""The exercises of Chapter 3, Primer's variations."""

@@ -1,0 +1,69 @@
+"""The exercises: every solution is right, no answer is no verdict, and wrong answers are told what is wrong."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import run_notebooks
+from wrong_answers import WRONG
+
+from efficient_transformers.exercises import CHECKS, check
+
+CALL = re.compile(r'check\("([\d.]+)", answer\)')
+SOLUTION = re.compile(r"<summary>Solution</summary>\s+```python\n(.*?)```", re.DOTALL)
+PREAMBLE = """
+import math
+import torch
+import torch.nn.functional as F
+from torch import nn
+from efficient_transformers import *
+"""
+
+
+def solutions():
+    """Number and code of each solution, from the cells of the chapters and the text before them."""
+    for name in run_notebooks.chapters():
+        cells = run_notebooks.source(name).cells
+        for i, cell in enumerate(cells):
+            if cell.cell_type == "code" and (call := CALL.search(cell.source)):
+                found = SOLUTION.search(cells[i - 1].source)
+                assert found, f"no solution before exercise {call[1]}"
+                yield call[1], found[1]
+
+
+SOLVED = dict(solutions())
+
+
+def verdict(number, code, capsys):
+    space = {}
+    exec(PREAMBLE + code, space)
+    capsys.readouterr()
+    check(number, space["answer"])
+    return capsys.readouterr().out
+
+
+def test_each_exercise_has_a_check_a_solution_and_two_wrong_answers():
+    assert set(SOLVED) == set(CHECKS) == set(WRONG)
+    assert [number for number, answers in WRONG.items() if len(answers) < 2] == []
+
+
+@pytest.mark.parametrize("number", sorted(SOLVED))
+def test_the_solution_is_right_and_no_answer_is_no_verdict(number, capsys):
+    assert verdict(number, SOLVED[number], capsys) == "right\n"
+    check(number, None)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("number", "code", "told"), [(n, *answer) for n in sorted(WRONG) for answer in WRONG[n]])
+def test_a_wrong_answer_is_told_what_is_wrong(number, code, told, capsys):
+    out = verdict(number, code, capsys)
+    assert out.startswith("not yet: ")
+    assert told in out
+
+
+def test_an_answer_that_stops_is_reported_and_an_unknown_exercise_refused(capsys):
+    if SOLVED:
+        assert "stopped with ZeroDivisionError" in verdict("2.1", "def answer(*_): return 1 / 0", capsys)
+    with pytest.raises(ValueError, match=r"number is '9\.9'"):
+        check("9.9", 1)

@@ -1,0 +1,1 @@
+WRONG: dict[str, list[tuple[str, str]]] = {}
