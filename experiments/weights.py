@@ -12,15 +12,33 @@ comparison is made with them.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from declared.sizes import gmlp, hourglass
+from declared.sizes import count, gmlp, hourglass
 from torch import Tensor
 
-from efficient_transformers import Checkpoints, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers import (
+    Checkpoints,
+    Corpus,
+    LanguageModel,
+    TrainingConfig,
+    build_model,
+    load_corpus,
+    saving,
+    train,
+)
+from efficient_transformers.corpus import HELD_OUT, TEST
 from efficient_transformers.files import locked
+from efficient_transformers.pretrained import CARD, SHIPPED, pack, unpack
+from efficient_transformers.pretrained import SNAPSHOTS as SNAPSHOT_FILE
+from efficient_transformers.protocol import TEST_TARGETS, TUNING_TARGETS
+from efficient_transformers.runs import VOCABULARY
+from efficient_transformers.scoring import score
+from efficient_transformers.study import environment
 
 WORK = Path(__file__).parent / "weights"
 SEQ_LEN, SEED = 256, 0
@@ -36,6 +54,8 @@ RECIPES: dict[str, tuple[str, dict[str, Any], float]] = {
     "primer": ("primer", {}, ATTENTION_RATE),
 }
 SNAPSHOTS = (250, 500, 1000, 2000, 4000)  # steps at which the parts that chapters draw are kept
+WITH_SNAPSHOTS = ("primer-ez", "gmlp", "gmlp-toeplitz")  # 16 MB is all that the weights may take
+PROMPT = "To be"
 DRAWN = ("gate.weight", "conv_q.weight", "conv_k.weight", "conv_v.weight")
 
 
@@ -72,6 +92,78 @@ def drawn(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return {key: value.half() for key, value in state.items() if key.endswith(DRAWN)}
 
 
+def pack_one(name: str, corpus: Corpus) -> None:
+    """Write a trained model into the package, in half precision, with what it scores and writes as it is there."""
+    from safetensors.torch import load_file, save_file
+
+    trained, folder = LanguageModel.from_pretrained(WORK / name), SHIPPED / name
+    state = pack(trained.state_dict())
+    trained.load_state_dict(unpack(state))  # from here on it is the model that ships
+    fingerprint = saving.fingerprint(corpus.vocabulary.characters)
+    saving.write(folder, {**(trained.config or {}), saving.VOCABULARY: fingerprint}, state)
+    (folder / VOCABULARY).write_text(json.dumps({"characters": corpus.vocabulary.characters}) + "\n", encoding="utf-8")
+    kept = {
+        f"{step}/{key}": value
+        for step in SNAPSHOTS
+        if name in WITH_SNAPSHOTS
+        for key, value in pack(load_file(WORK / name / f"step-{step}.safetensors")).items()
+    }
+    if kept:
+        save_file(kept, folder / SNAPSHOT_FILE)
+    card = make_card(name, trained, corpus)
+    (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "README.md").write_text(card_text(card), encoding="utf-8")
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(f"{name}: validation {card['validation_loss']:.4f}, test {card['test_loss']:.4f}, {size / 1e6:.2f} MB")
+
+
+def make_card(name: str, model: LanguageModel, corpus: Corpus) -> dict[str, Any]:
+    """Everything that a reader should know of a model, as JSON."""
+    config = config_of(name)
+    prompt = corpus.vocabulary.encode(PROMPT)[None]  # (1, T)
+    written = model.generate(prompt, SEQ_LEN - prompt.shape[1], temperature=0)[0]
+    assert corpus.test is not None
+    return {
+        "name": name,
+        "model": model.config,
+        "parameters": count(model),
+        "corpus": "Shakespeare's plays, by characters; the text is in the public domain",
+        "validation_plays": list(HELD_OUT),
+        "test_plays": list(TEST),
+        "steps": config.steps,
+        "tokens": config.steps * config.batch_size * config.seq_len,
+        "context": SEQ_LEN,
+        "learning_rate": config.learning_rate,
+        "seed": SEED,
+        "validation_loss": score(model, corpus.validation, seq_len=SEQ_LEN, at_least=TUNING_TARGETS).loss,
+        "test_loss": score(model, corpus.test, seq_len=SEQ_LEN, at_least=TEST_TARGETS).loss,
+        "greedy": {"prompt": PROMPT, "text": corpus.vocabulary.decode(written)},
+        "sha256": hashlib.sha256((SHIPPED / name / saving.WEIGHTS).read_bytes()).hexdigest(),
+        "licence": "MIT",
+        **environment(),
+    }
+
+
+def card_text(card: dict[str, Any]) -> str:
+    """The card as a page for people."""
+    validation, test = ", ".join(card["validation_plays"]), ", ".join(card["test_plays"])
+    return f"""# {card["name"]}
+
+A language model of the book *Efficient Transformers, Annotated*, to be looked at and played with.
+
+- Model: `build_model(**{card["model"]})`, {card["parameters"]:,} parameters.
+- Data: {card["corpus"]}. Held out: {validation} to validate, {test} to test.
+- Training: {card["steps"]:,} steps of 4 sequences of {card["context"]} characters, {card["tokens"]:,} in all;
+  AdamW, peak rate {card["learning_rate"]:g}, seed {card["seed"]}. The rate was not tuned for this length.
+- Loss: {card["validation_loss"]:.4f} on validation, {card["test_loss"]:.4f} on test, in nats per character, each of
+  which is predicted with at least half a context before it.
+- Limits: it reads at most {card["context"]} characters, of its own vocabulary only. What it writes looks like a play
+  and means nothing. It is no evidence for or against its family; the book's studies are.
+- Weights: float16, sha256 `{card["sha256"]}`. Licence: {card["licence"]}.
+- Made by `python experiments/weights.py train {card["name"]}`, then `pack {card["name"]}`.
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("train", "pack"))
@@ -80,6 +172,11 @@ def main() -> None:
     if unknown := set(arguments.names) - set(RECIPES):
         parser.error(f"names is {sorted(unknown)}; expected some of {list(RECIPES)}")
     torch.set_num_threads(1)
+    if arguments.action == "pack":
+        corpus = load_corpus("shakespeare-with-test")
+        for name in arguments.names:
+            pack_one(name, corpus)
+        return
     for name in arguments.names:
         if not (WORK / name / "model.safetensors").is_file():
             train_one(name)

@@ -13,6 +13,7 @@ from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
 from .hourglass import Hourglass, build_hourglass, parse_hierarchy
 from .inspection import leak_map, receptive_field, shape_trace
 from .models import LanguageModel, build_model, initialize, model_names
+from .pretrained import pretrained_card, pretrained_names, pretrained_snapshots
 from .primer import (
     GatedFeedForward,
     MultiDConvHeadAttention,
@@ -81,6 +82,9 @@ __all__ = [
     "load_corpus",
     "model_names",
     "parse_hierarchy",
+    "pretrained_card",
+    "pretrained_names",
+    "pretrained_snapshots",
     "receptive_field",
     "rotate",
     "shape_trace",

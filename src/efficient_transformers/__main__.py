@@ -60,7 +60,7 @@ def train(
             path of a UTF-8 text file.
         tokens: what the model reads; by default characters, and bytes of "enwik8".
         out: the folder to write; by default a new one under runs/.
-        init: a folder that `train` saved; train its model on, on this text, instead of a new one.
+        init: a folder that `train` saved, or the name of a model that ships; train it on, on this text.
         d_model: channels of the residual stream; by default 128.
         n_layers: number of layers; by default 4, or 8 blocks of gMLP.
         n_heads: attention heads per layer; by default 4.
@@ -164,10 +164,10 @@ def generate(
     top_k: int | None = None,
     seed: int | None = None,
 ) -> None:
-    """Continue a text with a model that `train` saved.
+    """Continue a text with a model that `train` saved, or one that ships with the package.
 
     Args:
-        folder: what `train` wrote.
+        folder: what `train` wrote, or the name of a model that ships, such as primer-ez.
         prompt: the text to continue.
         max_new_tokens: characters to add; by default 400, or as many as the model can hold.
         temperature: 0 always takes the likeliest character; 1 draws from the model's distribution.
@@ -191,7 +191,7 @@ def evaluate(
     """Print the loss of a saved model on the whole of a text, per character and per byte.
 
     Args:
-        folder: what `train` wrote.
+        folder: what `train` wrote, or the name of a model that ships, such as primer-ez.
         corpus: the path of a UTF-8 text file, or one of the names that `train` knows.
         part: "train", "validation" or "test", with a name; a file is read as a whole.
         seq_len: tokens that the model reads at once, half of them before any that is scored; by default what it was

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import saving
+from . import pretrained, saving
 from .cache import Cache
 from .checks import is_plain, require, require_int, require_known, require_module, require_probability
 from .family import Family, Sizes
@@ -123,19 +123,20 @@ class LanguageModel(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, map_location: str | torch.device = "cpu") -> LanguageModel:
-        """The exact model that :meth:`save_pretrained` wrote, in eval mode.
+        """The exact model that :meth:`save_pretrained` wrote, or one that ships with the package, in eval mode.
 
         Args:
-            folder: the folder, or ``owner/name`` on the Hugging Face Hub.
+            folder: the folder; one of :func:`pretrained_names`; or ``owner/name`` on the Hugging Face Hub.
             map_location: the device to load the weights to.
 
         Raises:
             ValueError: if there is no such folder, it lacks a file, a file is damaged, it was written in another
                 format, or its weights belong to another configuration.
         """
-        path = saving.find(folder)
-        config, state = saving.read_config(path), saving.read_weights(path, map_location)
-        return assemble(config, state, path).eval()
+        if str(folder) in pretrained.pretrained_names():
+            return assemble(*pretrained.read(str(folder), map_location), pretrained.locate(folder)).eval()
+        path = saving.find(folder, pretrained.pretrained_names())
+        return assemble(saving.read_config(path), saving.read_weights(path, map_location), path).eval()
 
 
 def assemble(config: dict[str, Any], state: Mapping[str, Tensor], folder: Path) -> LanguageModel:

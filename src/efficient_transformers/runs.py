@@ -28,6 +28,7 @@ from .files import PARTIAL, locked, remove_partial, sync, write_text
 from .interrupts import Stop
 from .logs import finite, json_lines, tensorboard
 from .models import LanguageModel, build_model
+from .pretrained import locate, pretrained_names
 from .tokens import ByteVocabulary, Unit, Vocabulary
 from .training import Metrics, TrainingConfig, train
 
@@ -48,7 +49,7 @@ class Plan:
         corpus: a name or a path for :func:`load_corpus`; a relative path starts in ``directory``.
         tokens: characters or bytes, as for :func:`load_corpus`.
         directory: where the run was started.
-        init: the folder that the first weights come from; None starts from new ones.
+        init: the folder, or the model that ships, that the first weights come from; None starts from new ones.
         checkpoint_every: steps from one checkpoint to the next.
         tensorboard: whether to write files for TensorBoard.
     """
@@ -88,7 +89,8 @@ class Plan:
         torch.manual_seed(self.training.seed)
         model = build_model(**self.model)
         if self.init is not None:
-            model.load_state_dict(LanguageModel.from_pretrained(Path(self.directory) / self.init).state_dict())
+            init = self.init if self.init in pretrained_names() else Path(self.directory) / self.init
+            model.load_state_dict(LanguageModel.from_pretrained(init).state_dict())
         return model
 
 
@@ -116,8 +118,9 @@ def read_vocabulary(folder: Path) -> Vocabulary:
 
 
 def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
-    """The model of a folder that `train` saved, and its vocabulary."""
-    vocabulary, model = read_vocabulary(folder), LanguageModel.from_pretrained(folder)
+    """The model of a folder that `train` saved, or of one that ships with the package, and its vocabulary."""
+    model, folder = LanguageModel.from_pretrained(folder), locate(folder)
+    vocabulary = read_vocabulary(folder)
     expected = f"{model.vocab_size}, as its model has"
     require(len(vocabulary) == model.vocab_size, f"the size of the vocabulary of {folder}", len(vocabulary), expected)
     found = saving.fingerprint(vocabulary.characters)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,13 @@ def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> Non
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
 
 
-def find(folder: str | Path) -> Path:
-    """The folder with weights and config, downloaded if it is a name on the Hub."""
+def find(folder: str | Path, shipped: Sequence[str] = ()) -> Path:
+    """The folder with weights and config, downloaded if it is a name on the Hub; ``shipped`` is for the message."""
     path = Path(folder)
     missing = path.parent == RUNS or path.parent.exists()  # a folder, and not a name
     on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(folder)) is not None and not missing
-    require(path.is_dir() or on_hub, "folder", str(folder), "a folder, or owner/name on the Hugging Face Hub")
+    names = f", one of {', '.join(shipped)}" if shipped else ""
+    require(path.is_dir() or on_hub, "folder", str(folder), f"a folder{names}, or owner/name on the Hugging Face Hub")
     if not path.is_dir():
         from huggingface_hub import snapshot_download  # heavy libraries are imported where they are used
 
