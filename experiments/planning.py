@@ -16,21 +16,21 @@ from declared.times import load_times, sizes_key
 from variants import build
 
 from efficient_transformers import Corpus, load_corpus
+from efficient_transformers.cost import multiply_adds
 from efficient_transformers.protocol import (
     TEST_TARGETS,
     TUNING_TARGETS,
     Entry,
     Study,
     check_records,
-    execute_trial,
     missing_trials,
-    multiply_adds,
     next_rates,
     octaves,
     tuned_losses,
 )
 from efficient_transformers.study import Record, append_record, environment, read_records
 from efficient_transformers.training import parameter_groups
+from efficient_transformers.trials import execute_trial
 
 RESULTS = Path(__file__).parent / "results"
 FORWARD = 1 / 3  # of a step: one pass of three

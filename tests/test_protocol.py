@@ -17,7 +17,8 @@ from declared import STUDIES, shortening, times
 from declared.head_to_head import families, table
 from declared.sizes import D_MODEL, VOCABULARY, baseline, count, on_paper
 
-from efficient_transformers import load_corpus, protocol
+from efficient_transformers import load_corpus, protocol, trials
+from efficient_transformers.cost import multiply_adds
 from efficient_transformers.protocol import (
     RATES,
     SEEDS,
@@ -27,11 +28,10 @@ from efficient_transformers.protocol import (
     Trial,
     check_records,
     chosen_rate,
-    execute_trial,
     missing_trials,
-    multiply_adds,
     problems,
 )
+from efficient_transformers.trials import execute_trial
 
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
@@ -237,13 +237,14 @@ def test_records_that_break_a_rule_are_refused(records, message):
 @pytest.fixture
 def small(on_the_cpu, monkeypatch, tmp_path):
     """Samples that a test has time for, a small text in three parts, and a folder for results."""
-    monkeypatch.setattr(protocol, "TUNING_TARGETS", 1024)
-    monkeypatch.setattr(protocol, "TEST_TARGETS", 2048)
+    for module in (protocol, trials):
+        monkeypatch.setattr(module, "TUNING_TARGETS", 1024)
+        monkeypatch.setattr(module, "TEST_TARGETS", 2048)
     monkeypatch.setattr(planning, "RESULTS", tmp_path)
     text = load_corpus("shakespeare-with-test")
     cut = replace(text, train=text.train[:9000], validation=text.validation[:9000], test=text.test[:9000])
     loads = []
-    monkeypatch.setattr(protocol, "load_corpus", lambda name: (loads.append(name), cut)[1])
+    monkeypatch.setattr(trials, "load_corpus", lambda name: (loads.append(name), cut)[1])
     return loads
 
 

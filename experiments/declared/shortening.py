@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from efficient_transformers.protocol import Entry, Study, multiply_adds
+from efficient_transformers.cost import multiply_adds
+from efficient_transformers.protocol import Entry, Study
 
 from .sizes import baseline, on_paper
 from .times import load_times, sizes_key

@@ -17,6 +17,7 @@ from .convolution import CausalDepthwiseConv
 from .family import Stack, parameter_count
 from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
 from .hourglass import Hourglass
+from .models import LanguageModel
 from .primer import GatedFeedForward, PrimerLayer, SharedQueryKeyAttention
 from .resampling import AttentionBasedShortening, AttentionBasedUpSampling, NaiveUpSampling, Shortening
 from .transformer import FeedForward, LearnedPositions, TransformerLayer
@@ -154,3 +155,8 @@ def up_sampling_cost(up_sample: NaiveUpSampling | AttentionBasedUpSampling, wind
         return block + up_sampling_cost(up_sample.expand, windows, share)
     matrix = parameter_count(up_sample)
     return Cost(share * matrix, share * 4 * up_sample.d_model if matrix else 0, share * matrix)
+
+
+def multiply_adds(model: LanguageModel, seq_len: int) -> float:
+    """Per token of a forward pass, the output matrix included."""
+    return cost_model(model.body, seq_len).multiply_adds + model.d_model * model.vocab_size

@@ -11,21 +11,13 @@ What is notable:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-import torch
-
 from .checks import require, require_int
-from .corpus import Corpus, load_corpus
-from .cost import cost_model, effective_parameters
-from .masking import MaskedCorpus, hide_tokens, masked_score
-from .models import LanguageModel, build_model
-from .scoring import BLOCK, score
-from .study import Record, environment
-from .training import TrainingConfig, train
+from .study import Record
 
 PROTOCOL = 2  # 1 were the runs at one rate, judged on a few batches of validation text
 SEEDS = (0, 1, 2, 3, 4)
@@ -36,7 +28,6 @@ TOKENS_PER_STEP = 1024
 MAX_EXTENSIONS = 8  # rates beyond the first ones: where more are needed, something else is wrong
 
 Role = Literal["tuning", "reported"]
-Builder = Callable[..., LanguageModel]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,66 +239,6 @@ def missing_trials(entry: Entry, records: Sequence[Record]) -> list[Trial]:
         r["run"]["training"]["seed"] for r in records if r["role"] == "reported" and r["run"]["label"] == entry.label
     }
     return [Trial(entry, "reported", rate, seed) for seed in entry.seeds if seed not in done]
-
-
-def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show_progress: bool = True) -> Record:
-    """Train, score, and return the record. The test text is read by reported runs alone, once, at their end."""
-    entry = trial.entry
-    corpus = load_corpus(entry.corpus)
-    if entry.task == "masked":
-        corpus = hide_tokens(corpus)
-    torch.manual_seed(trial.seed)
-    run = trial.describe()
-    model = build(entry.model, vocab_size=entry.tokens(len(corpus.vocabulary)), **run["options"])
-    metrics = train(model, corpus, TrainingConfig(**run["training"]), show_progress=show_progress)
-    record = {
-        "protocol": PROTOCOL,
-        "study": study.name,
-        "role": trial.role,
-        "run": run,
-        "parameters": effective_parameters(model),
-        "multiply_adds": round(multiply_adds(model, entry.seq_len)),
-        "metrics": [{k: finite(v) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in metrics],
-        "validation": scored(model, corpus, "validation", entry.seq_len, TUNING_TARGETS),
-    }
-    if trial.role == "reported":
-        record["test"] = scored(model, corpus, entry.scored, entry.seq_len, TEST_TARGETS, trial.seed == entry.seeds[0])
-    return record | {"device": device()} | environment()
-
-
-def device() -> str:
-    """What :func:`train` trains on: the GPU's name, or ``"cpu"``."""
-    from accelerate.utils import parse_flag_from_env  # heavy libraries are imported where they are used
-
-    on_cuda = torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
-    return str(torch.cuda.get_device_name()) if on_cuda else "cpu"
-
-
-def scored(
-    model: LanguageModel, corpus: Corpus, part: str, seq_len: int, targets: int, blocks: bool = False
-) -> dict[str, Any]:
-    """The score on a part of a corpus as JSON, with the losses of its blocks if asked for."""
-    tokens = getattr(corpus, part)
-    require(tokens is not None, "corpus", corpus.name, f"a corpus with a {part} text")
-    room = len(tokens) - 2 * BLOCK  # Tiny Shakespeare's validation text is shorter than the sample
-    if isinstance(corpus, MaskedCorpus):
-        mask_token = len(corpus.vocabulary)
-        found = masked_score(model, tokens, seq_len=seq_len, at_least=min(targets, room), mask_token=mask_token)
-    else:
-        found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
-    result = {"part": part, "loss": finite(found.loss, 5), "targets": found.targets}
-    result["standard_error"] = finite(found.standard_error, 5)
-    return result | ({"blocks": [finite(loss) for loss in found.blocks]} if blocks else {})
-
-
-def finite(value: float, digits: int = 4) -> float | None:
-    """A rounded number for JSON, which knows neither infinity nor NaN; None for those."""
-    return round(value, digits) if math.isfinite(value) else None
-
-
-def multiply_adds(model: LanguageModel, seq_len: int) -> float:
-    """Per token of a forward pass, the output matrix included."""
-    return cost_model(model.body, seq_len).multiply_adds + model.d_model * model.vocab_size
 
 
 def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:

@@ -1,0 +1,81 @@
+"""One run of a study: train, score, and put what came out into a record.
+
+What is notable:
+- the test text is read by reported runs alone, once, at their end;
+- every loss is one of the same blocks of text, whatever the model and its context.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .checks import require
+from .corpus import Corpus, load_corpus
+from .cost import effective_parameters, multiply_adds
+from .masking import MaskedCorpus, hide_tokens, masked_score
+from .models import LanguageModel, build_model
+from .protocol import PROTOCOL, TEST_TARGETS, TUNING_TARGETS, Study, Trial
+from .scoring import BLOCK, score
+from .study import Record, environment
+from .training import TrainingConfig, train
+
+Builder = Callable[..., LanguageModel]
+
+
+def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show_progress: bool = True) -> Record:
+    """Train, score, and return the record. The test text is read by reported runs alone, once, at their end."""
+    entry = trial.entry
+    corpus = load_corpus(entry.corpus)
+    if entry.task == "masked":
+        corpus = hide_tokens(corpus)
+    torch.manual_seed(trial.seed)
+    run = trial.describe()
+    model = build(entry.model, vocab_size=entry.tokens(len(corpus.vocabulary)), **run["options"])
+    metrics = train(model, corpus, TrainingConfig(**run["training"]), show_progress=show_progress)
+    record = {
+        "protocol": PROTOCOL,
+        "study": study.name,
+        "role": trial.role,
+        "run": run,
+        "parameters": effective_parameters(model),
+        "multiply_adds": round(multiply_adds(model, entry.seq_len)),
+        "metrics": [{k: finite(v) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in metrics],
+        "validation": scored(model, corpus, "validation", entry.seq_len, TUNING_TARGETS),
+    }
+    if trial.role == "reported":
+        record["test"] = scored(model, corpus, entry.scored, entry.seq_len, TEST_TARGETS, trial.seed == entry.seeds[0])
+    return record | {"device": device()} | environment()
+
+
+def device() -> str:
+    """What :func:`train` trains on: the GPU's name, or ``"cpu"``."""
+    from accelerate.utils import parse_flag_from_env  # heavy libraries are imported where they are used
+
+    on_cuda = torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
+    return str(torch.cuda.get_device_name()) if on_cuda else "cpu"
+
+
+def scored(
+    model: LanguageModel, corpus: Corpus, part: str, seq_len: int, targets: int, blocks: bool = False
+) -> dict[str, Any]:
+    """The score on a part of a corpus as JSON, with the losses of its blocks if asked for."""
+    tokens = getattr(corpus, part)
+    require(tokens is not None, "corpus", corpus.name, f"a corpus with a {part} text")
+    room = len(tokens) - 2 * BLOCK  # Tiny Shakespeare's validation text is shorter than the sample
+    if isinstance(corpus, MaskedCorpus):
+        mask_token = len(corpus.vocabulary)
+        found = masked_score(model, tokens, seq_len=seq_len, at_least=min(targets, room), mask_token=mask_token)
+    else:
+        found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
+    result = {"part": part, "loss": finite(found.loss, 5), "targets": found.targets}
+    result["standard_error"] = finite(found.standard_error, 5)
+    return result | ({"blocks": [finite(loss) for loss in found.blocks]} if blocks else {})
+
+
+def finite(value: float, digits: int = 4) -> float | None:
+    """A rounded number for JSON, which knows neither infinity nor NaN; None for those."""
+    return round(value, digits) if math.isfinite(value) else None
