@@ -4,7 +4,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
 ABOUT_THE_BOOK = build notebooks repository site
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book lint quick test test-long notebooks benchmarks gpu serve clean repository requirements
+.PHONY: help book lint quick test test-long notebooks benchmarks bench gpu serve clean repository requirements
 
 help:                       ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -36,6 +36,15 @@ benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machi
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/hourglass.py
 	$(BIN)/python benchmarks/gmlp.py
+
+bench: .venv/ready .peers/ready ## beside public implementations, and against length; writes benchmarks/results/
+	PYTHONPATH=.peers $(BIN)/python benchmarks/lengths.py
+	PYTHONPATH=.peers $(BIN)/python benchmarks/peers.py
+
+.peers/ready: benchmarks/requirements.txt
+	rm -rf .peers
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .peers -r benchmarks/requirements.txt
+	touch $@
 
 gpu: .venv/ready            ## on a machine with CUDA: tests, speed, a recipe; writes benchmarks/results/gpu.json
 	$(BIN)/python benchmarks/gpu.py
