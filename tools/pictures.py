@@ -1,4 +1,4 @@
-"""Stored pictures of 64 colors: a quarter of the bytes, and the same bytes each time."""
+"""Stored pictures with a palette: a quarter of the bytes, and the same bytes each time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import io
 
 from PIL import Image
 
-COLORS = 64
+from efficient_transformers.explorer import few_colors
+
 # For the kernel, before the first cell: a picture's metadata also says how large its smallest text is, in CSS pixels,
 # so that a test can tell what is left of it on a phone.
 MEASURE = """
@@ -26,13 +27,5 @@ pylabtools.retina_figure = measured
 
 def small(png: str) -> str:
     """A PNG, in base64, with a palette; one that has a palette is left as it is, so that twice is the same as once."""
-    picture = Image.open(io.BytesIO(base64.b64decode(png)))
-    if picture.mode == "P":
-        return png
-    if picture.getchannel("A").getextrema()[0] < 255 if "A" in picture.getbands() else False:
-        reduced = picture.quantize(COLORS, Image.Quantize.FASTOCTREE)  # the only method that keeps transparency
-    else:
-        reduced = picture.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE)
-    made = io.BytesIO()
-    reduced.save(made, "png", optimize=True)
-    return base64.b64encode(made.getvalue()).decode()
+    drawn = base64.b64decode(png)
+    return png if Image.open(io.BytesIO(drawn)).mode == "P" else base64.b64encode(few_colors(drawn)).decode()

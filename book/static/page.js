@@ -24,15 +24,16 @@ document.addEventListener("DOMContentLoaded", () => {
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
   each("table.results", (table) => table.tHead && sortable(table));
 
-  // A box that scrolls sideways must be reachable by keyboard, and then needs a name.
-  const reach = () => each(".formula, span.math, .text_html:has(> table.results), .text_html table.results", (e) => {
-    const box = e.matches("table") ? e.parentElement : e;
-    if (box.scrollWidth <= box.clientWidth) return;
+  // A box that scrolls sideways shows it, and must be reachable by keyboard, and then needs a name.
+  const reach = () => each(".formula, span.math, .text_html:has(> table.results)", (box) => {
+    const scrolls = box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle("scrolls", scrolls);
+    if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
     box.tabIndex = 0;
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", box.querySelector("table") ? "Table, scrolls sideways" : "Formula, scrolls sideways");
   });
-  reach();
+  document.fonts.ready.then(reach);
   addEventListener("resize", reach);
 
   // On paper, everything is open.
