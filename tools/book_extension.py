@@ -3,7 +3,7 @@
 - Every object of the API page is found by each name that a reader may use for it.
 - Names in code cells keep their links when only a part of the book is built again.
 - A table without a header row (``| | |``) has row headers instead.
-- Folded cells and captions, links, math and pictures have a file each, ``site_*.py``.
+- Folded cells and captions, links, math, pictures and pages that are made have a file each, ``site_*.py``.
 """
 
 import gc
@@ -13,7 +13,7 @@ from typing import Any
 from docutils import nodes
 
 PACKAGE = "efficient_transformers"
-PARTS = ("site_cells", "site_links", "site_math", "site_images")
+PARTS = ("site_cells", "site_links", "site_math", "site_images", "site_pages")
 
 
 def take_every_page_as_changed(app: Any) -> None:

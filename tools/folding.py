@@ -18,7 +18,7 @@ TITLE = re.compile(r"#@title (.+)\n")
 CAPTION = re.compile(r"\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>\d+\.\d+))\.\*\*\s+(?P<words>\S[^\n]*)")
 MADE = re.compile(r"#@title (code of (Figure|Table) \d+\.\d+|✓ checked: \d+ assertions?|imports)\n")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
-# Matplotlib draws for a screen with two dots per pixel. It stands in the setup cell, so that Colab's readers have it too.
+# Matplotlib draws for screens with two dots per pixel. In the setup cell, so that Colab's readers have it too.
 SHARP = '%config InlineBackend.figure_formats = ["retina"]  # sharp pictures\n'
 
 

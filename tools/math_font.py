@@ -2,8 +2,8 @@
 
     python tools/math_font.py latinmodern-math.otf      # once, not at each build; needs `pip install brotli`
 
-The font is Latin Modern Math (GUST Font License; Debian: fonts-lmodern, CTAN: lm-math). Within a style sheet it is there
-when the page is first drawn, from a disk, too. What is changed, besides what is left out:
+The font is Latin Modern Math (GUST Font License; Debian: fonts-lmodern, CTAN: lm-math). Within a style sheet it is
+there when the page is first drawn, from a disk, too. What is changed, besides what is left out:
 - primes are those made for superscripts (`ssty`), which Chromium does not ask for;
 - delimiters grow to 2.4 em only, since Chromium makes each as wide as the widest that there is.
 The licence asks that a changed font has another name, and so it has.

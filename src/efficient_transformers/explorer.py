@@ -121,7 +121,7 @@ def png(figure: Figure, dpi: int) -> bytes:
 def few_colors(drawn: bytes) -> bytes:
     """A PNG with a palette: 64 colors, or 128 where some are more transparent than others."""
     picture = Image.open(io.BytesIO(drawn))
-    if "A" in picture.getbands() and picture.getchannel("A").getextrema()[0] < 255:
+    if "A" in picture.getbands() and min(picture.getchannel("A").tobytes()) < 255:
         reduced = picture.quantize(128, Image.Quantize.FASTOCTREE)  # the only method that knows transparency
     else:
         reduced = picture.convert("RGB").quantize(64, Image.Quantize.MEDIANCUT, kmeans=3)
