@@ -394,6 +394,16 @@ def test_the_name_amlp_is_gmlp_with_attention():
     assert len(build_model("gmlp", **sizes, n_layers=3).body) == 3
 
 
+def test_nothing_but_the_matrices_knows_positions():
+    model = build_model("gmlp", vocab_size=5, d_model=8, max_seq_len=16).eval()
+    with torch.no_grad():
+        for block in model.body:
+            block.gate.weight.zero_()
+    tokens = torch.randint(5, (1, 16))
+    order = torch.randperm(16)
+    torch.testing.assert_close(model(tokens[:, order]), model(tokens)[:, order])
+
+
 # refusals; tests/test_bad_input.py has more
 
 

@@ -2,8 +2,8 @@
 
 - Every object of the API page is found by each name that a reader may use for it.
 - Names in code cells keep their links when only a part of the book is built again.
-- Display math reaches MathJax as it is written, as it does in a notebook.
 - A table without a header row (``| | |``) has row headers instead.
+- Folded cells and captions, links, math, pictures and pages that are made have a file each, ``site_*.py``.
 """
 
 import gc
@@ -13,6 +13,7 @@ from typing import Any
 from docutils import nodes
 
 PACKAGE = "efficient_transformers"
+PARTS = ("site_cells", "site_links", "site_math", "site_images", "site_pages")
 
 
 def take_every_page_as_changed(app: Any) -> None:
@@ -55,14 +56,6 @@ def resolve_short_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     return domain.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], min(matches, key=len), node, contnode)
 
 
-def keep_display_math(app: Any, doctree: Any) -> None:
-    r"""Sphinx puts ``split`` around all math with a ``\\`` in it, and in ``split`` MathJax refuses ``\tag``."""
-    for node in doctree.findall(nodes.math_block):
-        if r"\begin{" in node.astext() and not node.get("nowrap") and not node.get("label"):
-            node["nowrap"] = True
-            node.children = [nodes.Text(rf"\[{node.astext()}\]")]
-
-
 def name_rows(app: Any, doctree: Any) -> None:
     """Drop header rows that are empty, and make the first column of such a table its header."""
     for head in list(doctree.findall(nodes.thead)):
@@ -73,11 +66,12 @@ def name_rows(app: Any, doctree: Any) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     gc.disable()  # the build is short, and looking for cycles in its trees of nodes took a sixth of its time
+    for part in PARTS:
+        app.setup_extension(part)
     app.connect("builder-inited", take_every_page_as_changed, priority=400)  # codeautolink asks at 500
     app.connect("env-get-outdated", read_every_page)
-    app.connect("doctree-read", keep_display_math)
     app.connect("doctree-read", name_rows)
     app.connect("env-updated", add_module_paths, priority=400)  # codeautolink reads the names at 500
     app.connect("env-updated", keep_own_names, priority=400)
     app.connect("missing-reference", resolve_short_name)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"parallel_read_safe": False, "parallel_write_safe": True}

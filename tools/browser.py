@@ -60,6 +60,6 @@ def served(site: Path) -> Iterator[str]:
 
 
 def visit(tab: Page, address: str) -> None:
-    """Open a page and wait until its math is set."""
+    """Open a page and wait until its fonts are there."""
     tab.goto(address, wait_until="load")
-    tab.evaluate("() => window.MathJax?.startup?.promise")
+    tab.evaluate("() => document.fonts.ready")

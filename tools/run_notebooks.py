@@ -4,7 +4,8 @@
     python tools/run_notebooks.py 02-primer-ez  # one
     python tools/run_notebooks.py --check       # execute nothing: fail where text and notebook differ
 
-Running twice without a change gives the same bytes, as far as the chapter's own outputs are the same.
+Running twice without a change gives the same bytes, as far as the chapter's own outputs are the same. What the notebook
+has and the text has not: outputs, and what `folding` derives.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import sys
 import time
 from pathlib import Path
 
+import folding
 import jupytext
 import nbformat
+import pictures
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from tqdm import tqdm
@@ -56,9 +59,13 @@ def canonical(notebook: NotebookNode) -> NotebookNode:
         for output in cell.outputs:
             if output.output_type == "execute_result":
                 output.execution_count = count
-            if "text/plain" in output.get("data", {}):
-                output.data["text/plain"] = ADDRESS.sub(" at 0xADDRESS", output.data["text/plain"])
+            data = output.get("data", {})
+            if "text/plain" in data:
+                data["text/plain"] = ADDRESS.sub(" at 0xADDRESS", data["text/plain"])
+            if "image/png" in data:
+                data["image/png"] = pictures.small(data["image/png"])
         cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+    folding.fold(notebook)
     return notebook
 
 
@@ -77,10 +84,16 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
     )
     start = time.perf_counter()
     with client.setup_kernel():
+        client.kc.execute(pictures.MEASURE, silent=True)
         for i, cell in enumerate(tqdm(notebook.cells, desc=name, unit="cell")):
             client.execute_cell(cell, i)
     peak = int(notebook.cells.pop().outputs[0].text)
     return time.perf_counter() - start, peak / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+def untitled(name: str) -> list[str]:
+    """The folded cells that nothing names."""
+    return [f"{name}: {what}" for what in folding.fold(source(name))]
 
 
 def differences(name: str) -> list[str]:
@@ -92,10 +105,9 @@ def differences(name: str) -> list[str]:
     found = []
     if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4))):
         found.append("the notebook is not in canonical form")
-    wanted = [(c.cell_type, c.source, c.metadata) for c in source(name).cells]
-    if wanted != [(c.cell_type, c.source, c.metadata) for c in stored.cells]:
-        found.append(f"book/{name}.md and the notebook differ")
     never = sum(c.cell_type == "code" and c.execution_count is None for c in stored.cells)
+    if folding.unfold(source(name)) != folding.unfold(stored):
+        found.append(f"book/{name}.md and the notebook differ")
     if never:
         found.append(f"{never} code cells were never executed")
     return [f"{name}: {what}; run `make notebooks`" for what in found]
@@ -112,13 +124,14 @@ def main() -> None:
     problems = []
     for name in arguments.names or chapters():
         if arguments.check:
-            problems += differences(name)
+            problems += untitled(name) + differences(name)
             continue
         notebook = source(name)
         seconds, peak = execute(notebook, name)
         path = ROOT / "notebooks" / f"{name}.ipynb"
         text = nbformat.writes(canonical(notebook)).rstrip("\n") + "\n"
         path.write_text(text, encoding="utf-8")
+        problems += untitled(name)
         print(f"{name}: {seconds:.0f} s, peak memory {peak:.2f} GiB, {len(text) / 1e6:.2f} MB")
     sys.exit("\n".join(problems) or 0)
 

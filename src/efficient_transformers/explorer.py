@@ -28,7 +28,9 @@ SCRIPT = """<script>(root => {
     let frame = 0;
     for (const s of sliders) {
       frame = frame * (+s.max + 1) + +s.value;
-      s.nextElementSibling.value = s.dataset.values.split("|")[s.value];
+      const said = s.dataset.values.split("|")[s.value];
+      s.nextElementSibling.value = said;
+      s.setAttribute("aria-valuetext", said);
     }
     frames.forEach((img, i) => { img.hidden = i !== frame; });
   };
@@ -86,6 +88,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
         key = "explorer-" + hashlib.sha256(repr((self.alt, self.values)).encode()).hexdigest()[:10]
         controls = "".join(
             f'<label>{html.escape(label(name))} <input type="range" min="0" max="{len(choices) - 1}" value="0" '
+            f'aria-valuetext="{html.escape(str(choices[0]))}" style="height: 24px" '
             f'data-values="{html.escape("|".join(map(str, choices)))}"> <output>{html.escape(str(choices[0]))}</output>'
             "</label> "
             for name, choices in self.values.items()
@@ -108,9 +111,20 @@ def label(name: str) -> str:
 
 
 def png(figure: Figure, dpi: int) -> bytes:
-    """The figure as PNG of 64 colors, a third of the usual size; the same bytes for the same picture."""
-    drawn, small = io.BytesIO(), io.BytesIO()
+    """The figure as a PNG of few colors, a third of the usual size; the same bytes for the same picture."""
+    drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=dpi, bbox_inches="tight")
     plt.close(figure)
-    Image.open(drawn).convert("RGB").quantize(64, Image.Quantize.MAXCOVERAGE).save(small, "png", optimize=True)
+    return few_colors(drawn.getvalue())
+
+
+def few_colors(drawn: bytes) -> bytes:
+    """A PNG with a palette: 64 colors, or 128 where some are more transparent than others."""
+    picture = Image.open(io.BytesIO(drawn))
+    if "A" in picture.getbands() and min(picture.getchannel("A").tobytes()) < 255:
+        reduced = picture.quantize(128, Image.Quantize.FASTOCTREE)  # the only method that knows transparency
+    else:
+        reduced = picture.convert("RGB").quantize(64, Image.Quantize.MEDIANCUT, kmeans=3)
+    small = io.BytesIO()
+    reduced.save(small, "png", optimize=True)
     return small.getvalue()

@@ -1,0 +1,44 @@
+// What a page does: tables sort, sliders say their value, boxes that scroll can be reached.
+document.fonts.load('1em "Book Math"'); // before the first line is set, so that no line moves
+
+// Results sort by the column whose heading is pressed: first from small to large, then back.
+function sortable(table) {
+  const number = (text) => parseFloat(text.replace(/^[−–]/, "-").replace(/,/g, ""));
+  const compare = (a, b) => (number(a) - number(b)) || a.localeCompare(b, undefined, { numeric: true });
+  for (const heading of table.tHead.rows[0].cells) {
+    const button = document.createElement("button");
+    button.append(...heading.childNodes);
+    heading.append(button);
+    button.addEventListener("click", () => {
+      const sign = heading.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+      const text = (row) => row.cells[heading.cellIndex].textContent.trim();
+      const body = table.tBodies[0];
+      body.append(...[...body.rows].sort((a, b) => sign * compare(text(a), text(b))));
+      for (const other of heading.parentElement.cells) other.removeAttribute("aria-sort");
+      heading.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+    });
+  }
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
+  each("table.results", (table) => table.tHead && sortable(table));
+
+  // A box that scrolls sideways shows it, and must be reachable by keyboard, and then needs a name.
+  const reach = () => each(".formula, span.math, .text_html:has(> table.results)", (box) => {
+    const scrolls = box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle("scrolls", scrolls);
+    if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
+    box.tabIndex = 0;
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", box.querySelector("table") ? "Table, scrolls sideways" : "Formula, scrolls sideways");
+  });
+  document.fonts.ready.then(reach);
+  addEventListener("resize", reach);
+
+  // On paper, everything is open.
+  const details = () => document.querySelectorAll(".bd-article details:not([open])");
+  let opened = [];
+  addEventListener("beforeprint", () => { opened = [...details()]; opened.forEach((e) => { e.open = true; }); });
+  addEventListener("afterprint", () => opened.forEach((e) => { e.open = false; }));
+});

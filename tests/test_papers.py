@@ -1,0 +1,46 @@
+"""The page of the papers: each class, test and equation that a row names exists, and a row without them says why."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import chapters
+import pytest
+import run_notebooks
+import site_links
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "book" / "papers.md").read_text(encoding="utf-8")
+HEAD = "| The paper's place | Ours | Code | Test | The same? |"
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in TEXT.splitlines()
+    if line.startswith("|") and line != HEAD and not line.startswith("| ---")
+]
+EQUATIONS = {number for name in run_notebooks.chapters() for number in chapters.equations(name)}
+MODULES = [
+    importlib.import_module(f"efficient_transformers.{path.stem}") for path in (ROOT / "book" / "api").glob("*.md")
+]
+
+
+def test_there_is_a_table_for_each_paper():
+    assert TEXT.count(HEAD) == 3
+    assert len(ROWS) > 30
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_what_a_row_names_exists(row):
+    place, ours, code, tests, verdict = row
+    assert place
+    assert re.match(r"same|differs|left out: \w|ours", verdict), "a verdict"
+    if verdict.startswith("differs"):
+        assert ": " in verdict, "what differs says why"
+    for number in re.findall(r"\((\d+\.\d+)\)", ours):
+        assert number in EQUATIONS
+    named = re.findall(r"\{(?:class|func)\}`(\w+)`", code)
+    assert all(any(hasattr(module, name) for module in MODULES) for name in named), named
+    held = re.findall(r"`(test_\w+)`", tests)
+    assert [name for name in held if name not in site_links.tests()] == []
+    assert verdict.startswith("left out") or (named and held), "what is there is held by a test"

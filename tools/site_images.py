@@ -1,0 +1,41 @@
+"""On the site: pictures with their size, so that nothing moves when they arrive, and loaded when they are near."""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+IMAGE = re.compile(r'<img (?![^>]*\bwidth=")([^>]*)>')
+STYLE = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')  # MyST-NB's: it would squash pictures on a phone
+SOURCE = re.compile(r'src="(?:data:image/png;base64,([^"]{32})|([^":]*_images/[^"]*\.png))')
+
+
+def sized(page: Path, match: re.Match[str]) -> str:
+    """An image with its size as attributes, from its style or from the first bytes of the PNG."""
+    attributes = match[1]
+    if style := STYLE.search(attributes):
+        width, height = map(int, style.groups())
+    elif source := SOURCE.search(attributes):
+        head = base64.b64decode(source[1]) if source[1] else (page.parent / source[2]).resolve().read_bytes()[:24]
+        width, height = struct.unpack(">II", head[16:24])
+    else:
+        return match[0]
+    return f'<img width="{width}" height="{height}" loading="lazy" {STYLE.sub("", attributes)}>'
+
+
+def size_images(app: Any, error: Exception | None) -> None:
+    if error or app.builder.name != "html":
+        return
+    for page in Path(app.outdir).glob("[bn]*/**/*.html"):  # book/ and notebooks/
+        text = page.read_text(encoding="utf-8")
+        made = IMAGE.sub(lambda match, page=page: sized(page, match), text)
+        if made != text:
+            page.write_text(made, encoding="utf-8")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("build-finished", size_images)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
