@@ -30,8 +30,8 @@ def no_leak(what: str, seen: Tensor) -> None:
 def seen_by(attend: Callable[[Tensor, Tensor, Tensor], Tensor], T: int = 6, K: int = 4) -> Tensor:
     """Which tokens each output of an attention depends on, whose queries, keys and values are its input: ``[T, T]``."""
     x = torch.randn(T, K, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    slopes = torch.autograd.functional.jacobian(lambda x: attend(x, x, x), x)
-    return slopes.abs().amax(dim=(1, 3))  # type: ignore[no-any-return, attr-defined]
+    slopes: Tensor = torch.autograd.functional.jacobian(lambda x: attend(x, x, x), x)  # type: ignore[no-untyped-call]
+    return slopes.abs().amax(dim=(1, 3))
 
 
 @exercise("1.1")

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import Circle, FancyBboxPatch
 from torch import Tensor
 
 from .style import COLORS, OTHERS, PLAIN, SEQUENTIAL, styled
@@ -58,7 +58,7 @@ def clock_hands(text: str, keys: Sequence[float], query: float) -> Figure:
     """
     figure, axes = plt.subplots(1, len(text), figsize=(5.6, 2.1), layout="constrained")
     for s, (ax, angle) in enumerate(zip(axes, keys, strict=True)):
-        ax.add_patch(plt.Circle((0, 0), 1.0, fc="none", ec=OTHER_READS))
+        ax.add_patch(Circle((0, 0), 1.0, fc="none", ec=OTHER_READS))
         hands = ((QUERY, query, 6.0, 1), (KEY, angle, 3.0, 2))
         for color, radians, width, order in hands:
             tip = (0.93 * math.cos(radians), 0.93 * math.sin(radians))
