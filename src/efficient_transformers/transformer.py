@@ -1,4 +1,4 @@
-"""The baseline: a decoder-only Transformer that is hard to beat at its size.
+"""The baseline: a decoder-only Transformer, of which every later chapter changes one part.
 
 What is notable:
 - LayerNorm before each block (pre-norm), so that nothing but additions happens to the stream;

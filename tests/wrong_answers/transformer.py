@@ -1,1 +1,84 @@
-WRONG: dict[str, list[tuple[str, str]]] = {}
+ATTEND = """
+def attend(q, k, v, hidden, scale=True):
+    scores = q @ k.mT / (q.shape[-1] ** 0.5 if scale else 1)
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
+
+def triangle(q, n):
+    T = q.shape[-2]
+    return torch.ones(T, T, dtype=torch.bool).triu(n)
+"""
+
+ONE_KEY = """
+class answer(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.d_model, self.n_heads = d_model, n_heads
+        self.query, self.output = (nn.Linear(d_model, d_model, bias=False) for _ in range(2))
+        self.key, self.value = (nn.Linear(d_model, d_model // n_heads, bias=False) for _ in range(2))
+
+    def forward(self, x):
+        q = self.query(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        k, v = self.key(x)[:, None], self.value(x)[:, None]
+        return self.output(self.mix(q, k.expand_as(q), v.expand_as(q)).transpose(1, 2).flatten(2))
+"""
+
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "1.1": [
+        (
+            "def answer(q, k, v): return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).tril() @ v",
+            "no longer sum to 1",
+        ),
+        ("def answer(q, k, v): return (q @ k.mT / q.shape[-1] ** 0.5).tril().softmax(-1) @ v", "exp(0) is 1"),
+        (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 1).T)", "the wrong way round"),
+        (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 0))", "not even itself"),
+        (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 1), scale=False)", "the root of K"),
+        (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 2))", "your output at [0, 0, 0, 0] is"),
+        ("def answer(q, k, v): return (q @ k.mT).tril()", "expected (2, 3, 6, 4)"),
+    ],
+    "1.2": [
+        ("def answer(x): return x", "this is x as it was"),
+        ("def answer(x): return x.flip(1)", "the last token asks"),
+        ("def answer(x): return torch.cat([2 * x[:, :9], x[:, 9:]], dim=1)", "other vectors, and their sum"),
+        (
+            "def answer(x): return torch.cat([x[:, :9].sort(dim=1).values, x[:, 9:]], dim=1)",
+            "move whole tokens",
+        ),
+        ("def answer(x): return x[:, 1:]", "a tensor (1, 10, 32)"),
+    ],
+    "1.3": [
+        ("def answer(L, H, D, T): return L * D * T", "you count 120; expected 240: a key and a value are kept"),
+        ("def answer(L, H, D, T): return 2 * L * H * D * T", "the heads share the D channels"),
+        ("def answer(L, H, D, T): return 3 * L * D * T", "queries are asked once"),
+        ("def answer(L, H, D, T): return 2 * D * T", "for 3 layers"),
+        ("def answer(L, H, D, T): return 2 * L * D", "every token is kept"),
+        ("def answer(L, H, D, T): return L + H", "you count 7; expected 240"),
+    ],
+    "1.4": [
+        ("def answer(T, w): return torch.ones(T, T).tril().triu(1 - w)", "expected torch.bool"),
+        ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril().triu(-w)", "holds w + 1 tokens"),
+        ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril()", "no lower edge"),
+        ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril(w - 1).triu(1 - w)", "into the future"),
+        ("def answer(T, w): return ~torch.ones(T, T, dtype=torch.bool).tril().triu(1 - w)", "where it is seen"),
+        ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril().triu(1 - w).T", "turn the mask over"),
+        ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril(1).triu(1 - w)", "token 0 sees token 1"),
+    ],
+    "1.5": [
+        (
+            ONE_KEY + "\n    def mix(self, q, k, v): return F.scaled_dot_product_attention(q, k, v, is_causal=True)",
+            "your queries and keys are not turned",
+        ),
+        (
+            ONE_KEY + "\n    def mix(self, q, k, v): return F.scaled_dot_product_attention(rotate(q), rotate(k), v)",
+            "your layer sees its future: output 0 depends on token 1 (21 leaks",
+        ),
+        (
+            ONE_KEY
+            + "\n    def mix(self, q, k, v):"
+            + " return F.scaled_dot_product_attention(rotate(q), rotate(k), rotate(v), is_causal=True)",
+            "your values are turned too",
+        ),
+        ("answer = MultiHeadAttention", "one key for all heads has K = D / H = 8 channels"),
+        ("def answer(d_model, n_heads): return nn.Linear(d_model, d_model)", "no nn.Linear called query"),
+        ("def answer(d_model, n_heads): return 3", "expected an nn.Module"),
+    ],
+}

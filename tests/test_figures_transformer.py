@@ -1,0 +1,65 @@
+"""The drawings of Chapter 1 show what they are given, and fit a page of 5.6 inches."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from efficient_transformers import figures
+
+pytestmark = pytest.mark.filterwarnings("error")
+WEIGHTS = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.6, 0.2]])
+
+
+@pytest.fixture(autouse=True)
+def drawn_and_closed():
+    """Whatever a test made is at most 5.6 inches wide, and is drawn without a warning."""
+    yield
+    for number in plt.get_fignums():
+        figure = plt.figure(number)
+        assert figure.get_figwidth() <= 5.6
+        figure.savefig(io.BytesIO(), dpi=30)
+    plt.close("all")
+
+
+def test_a_reading_has_a_line_for_each_weight_and_labels_those_of_the_last_letter():
+    values = torch.tensor([[1.0, 0.0], [0.0, 5.0], [5.0, 0.0]])
+    (ax,) = figures.reading("abc", values, WEIGHTS, WEIGHTS @ values).axes
+    widths = {tuple(line.get_xdata()): line.get_linewidth() for line in ax.lines}
+    assert set(widths) == {(s, t) for t in range(3) for s in range(t + 1)}
+    assert widths[1, 2] == pytest.approx(3 * widths[0, 2])
+    texts = [text.get_text() for text in ax.texts]
+    assert [text for text in texts if "/" in text] == ["1/5", "3/5", "1/5"]
+    assert "c\n$y_2$ = (1.2, 3)" in texts
+
+
+def test_hands_point_where_they_are_told_and_products_are_cosines():
+    axes = figures.clock_hands("ab", keys=[0.0, 1.0], query=1.0).axes
+    assert [ax.get_title() for ax in axes] == ["a, s = 0", "b, s = 1"]
+    assert [ax.texts[0].get_text() for ax in axes] == ["+0.54", "+1.00"]
+    query, key = (line.get_xydata()[1] for line in axes[1].lines)
+    assert query.tolist() == key.tolist()
+    assert axes[0].lines[1].get_xydata()[1].tolist() == [pytest.approx(0.93), 0.0]
+
+
+def test_a_loss_is_drawn_with_its_landmarks_and_its_band():
+    ax = figures.loss_and_landmarks({0: 4.4, 20: 3.0, 100: 2.0}, {"some level": 2.5}, (1.9, 2.1)).axes[0]
+    level, curve, band = ax.lines
+    assert set(level.get_ydata()) == {2.5}
+    assert curve.get_xydata().tolist() == [[0, 4.4], [20, 3.0], [100, 2.0]]
+    assert band.get_xydata().tolist() == [[100, 1.9], [100, 2.1]]
+    assert [text.get_text() for text in ax.texts] == ["some level"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "10", "50", "100"]
+
+
+@pytest.mark.parametrize("heads", [1, 3, 4])
+def test_heads_have_a_map_each_on_one_scale_with_the_characters_on_both_axes(heads):
+    axes = figures.head_maps(WEIGHTS.expand(heads, 3, 3), "a b", "layer 2").axes
+    shown = [ax for ax in axes if ax.images]
+    assert [ax.get_title() for ax in shown] == [f"layer 2, head {h + 1}" for h in range(heads)]
+    assert {image.get_clim() for ax in shown for image in ax.images} == {(0.0, 1.0)}
+    for axis in (shown[0].get_xticklabels(), shown[0].get_yticklabels()):
+        assert [tick.get_text() for tick in axis] == ["a", "\u2423", "b"]
