@@ -2,6 +2,7 @@
 
 from .charts import by_depth, compare_losses, curves, differences, dots, filters, plot_corpus, plot_losses, scatter
 from .maps import heatmaps, kernel_map, leak_maps, masks, pixel_filters, spatial_weights
+from .primer_ez import learned_kernels, readings, worked_example
 from .style import COLORS, DIVERGING, NEW, OTHERS, PLAIN, SEQUENTIAL, STYLE, bare_grid, nth_color, styled
 
 __all__ = [
@@ -22,12 +23,15 @@ __all__ = [
     "heatmaps",
     "kernel_map",
     "leak_maps",
+    "learned_kernels",
     "masks",
     "nth_color",
     "pixel_filters",
     "plot_corpus",
     "plot_losses",
+    "readings",
     "scatter",
     "spatial_weights",
     "styled",
+    "worked_example",
 ]
