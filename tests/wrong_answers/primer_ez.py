@@ -41,7 +41,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "your convolution sees 1 token of the future",
         ),
         (REPAIR.format(padding="(0, 0, W - 1, 0)", kernel="weight"), "the kernel is laid the wrong way round"),
-        (REPAIR.format(padding="(0, 0, W, 0)", kernel="weight.flip(1)"), "shape"),
+        (REPAIR.format(padding="(0, 0, W, 0)", kernel="weight.flip(1)"), "one token for each that comes in"),
     ],
     "2.2": [
         ("answer = (1 / 2, 1 / 2)", "squaring squares the 2 as well: f(2x) = 4 f(x)"),
