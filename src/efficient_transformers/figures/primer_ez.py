@@ -80,6 +80,8 @@ def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
         for n in range(L):
             middle = n * (W + 1) + (W - 1) / 2
             ax.annotate(f"layer {n + 1}", (middle, 1.0), xycoords=("data", "axes fraction"), ha="center", va="top")
+    low, high = axes[0].get_ylim()
+    axes[0].set_ylim(low, high + 0.2 * (high - low))  # headroom for the names of the layers
     axes[-1].set_xlabel("tokens back")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
