@@ -2,6 +2,7 @@
 
 from .charts import by_depth, compare_losses, curves, differences, dots, filters, plot_corpus, plot_losses, scatter
 from .maps import heatmaps, kernel_map, leak_maps, masks, pixel_filters, spatial_weights
+from .primer_ez import learned_kernels, readings, worked_example
 from .style import COLORS, DIVERGING, NEW, OTHERS, PLAIN, SEQUENTIAL, STYLE, bare_grid, nth_color, styled
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
 
@@ -25,6 +26,7 @@ __all__ = [
     "heatmaps",
     "kernel_map",
     "leak_maps",
+    "learned_kernels",
     "loss_and_landmarks",
     "masks",
     "nth_color",
@@ -32,7 +34,9 @@ __all__ = [
     "plot_corpus",
     "plot_losses",
     "reading",
+    "readings",
     "scatter",
     "spatial_weights",
     "styled",
+    "worked_example",
 ]

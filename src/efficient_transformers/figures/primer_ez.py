@@ -1,1 +1,101 @@
 """The worked example and other drawings of Chapter 2, Primer EZ. All functions return the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from .style import COLORS, nth_color, styled
+
+
+def show_characters(ax: Axes, text: str) -> None:
+    """The characters of a text as the ticks of an axis, a space as an open box."""
+    ax.set_xticks(range(len(text)), [{" ": "␣", "\n": "¶"}.get(c, c) for c in text])
+    ax.tick_params(length=0)
+
+
+@styled
+def worked_example(
+    text: str, names: Sequence[str], vectors: Mapping[str, Tensor], scores: Mapping[str, Tensor]
+) -> Figure:
+    """Vectors ``[seq, channels]`` of zeros and ones as squares, scores ``[seq]`` with the last character as bars."""
+    figure, axes = plt.subplots(
+        len(vectors) + 1, 1, figsize=(5.6, 1.45 * len(vectors) + 2.0), layout="constrained", sharex=True
+    )
+    colors = (COLORS["baseline"], COLORS["Primer EZ"])
+    for ax, (title, v), color in zip(axes, vectors.items(), colors, strict=False):
+        T, C = v.shape
+        for t in range(T):
+            for c in range(C):
+                face = color if v[t, c] else "none"
+                ax.add_patch(Rectangle((t - 0.44, c - 0.42), 0.88, 0.84, fc=face, ec="#999999", lw=0.6))
+        ax.set(xlim=(-0.6, T - 0.4), ylim=(C - 0.4, -0.6))
+        ax.set_yticks(range(C), names)
+        ax.set_title(title, loc="left")
+        ax.spines[["left", "bottom"]].set_visible(False)
+    for i, ((label, score), color) in enumerate(zip(scores.items(), colors, strict=False)):
+        place = [t + 0.36 * (i - (len(scores) - 1) / 2) for t in range(len(text))]
+        axes[-1].bar(place, score.tolist(), width=0.34, color=color, label=label)
+    axes[-1].set_title(f"score of the last {text[-1]} with each key", loc="left")
+    axes[-1].set_ylim(0, 1.5 * max(s.max().item() for s in scores.values()))
+    axes[-1].yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes[-1].legend(ncols=len(scores), loc="upper left")
+    for ax in axes:
+        show_characters(ax, text)
+        ax.tick_params(labelbottom=True)
+    return figure
+
+
+@styled
+def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
+    """Kernels ``[layers, channels, kernel_size]`` of each kind: a dot per channel, their mean, the start in gray."""
+    figure, axes = plt.subplots(
+        len(kernels), 1, figsize=(5.6, 1.9 * len(kernels) + 0.4), layout="constrained", sharey=True
+    )
+    for row, (kind, weights) in enumerate(kernels.items()):
+        L, K, W = weights.shape
+        ax = axes[row]
+        ax.axhline(0, color="#777777", lw=0.8)
+        for n in range(L):
+            at = [n * (W + 1) + j for j in range(W)]
+            for j in range(W):
+                spread = [at[j] + 0.5 * (i / max(1, K - 1) - 0.5) for i in range(K)]
+                ax.plot(spread, weights[n, :, j].tolist(), "o", markersize=2.5, color=nth_color(1), alpha=0.9)
+            labels = ("start", "mean of the channels") if row == 0 and n == 0 else (None, None)
+            ax.plot(at, start.tolist(), color="#999999", marker="s", markersize=4, lw=1, label=labels[0])
+            ax.plot(
+                at, weights[n].mean(0).tolist(), color=nth_color(2), marker="D", markersize=5, lw=1.2, label=labels[1]
+            )
+        ax.set_xticks(
+            [n * (W + 1) + j for n in range(L) for j in range(W)], [str(j) for _ in range(L) for j in range(W)]
+        )
+        ax.set_ylabel("weight")
+        ax.set_title(kind, loc="left")
+        for n in range(L):
+            middle = n * (W + 1) + (W - 1) / 2
+            ax.annotate(f"layer {n + 1}", (middle, 1.0), xycoords=("data", "axes fraction"), ha="center", va="top")
+    low, high = axes[0].get_ylim()
+    axes[0].set_ylim(low, high + 0.2 * (high - low))  # headroom for the names of the layers
+    axes[-1].set_xlabel("tokens back")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+@styled
+def readings(rows: Mapping[str, tuple[str, Tensor]]) -> Figure:
+    """The weights ``[seq]`` that the last character of each text gives to all of them, as bars."""
+    figure, axes = plt.subplots(
+        len(rows), 1, figsize=(5.6, 1.55 * len(rows)), layout="constrained", squeeze=False, sharey=True
+    )
+    for ax, (title, (text, weights)) in zip(axes[:, 0], rows.items(), strict=True):
+        ax.bar(range(len(text)), weights.tolist(), color=COLORS["Primer EZ"])
+        show_characters(ax, text)
+        ax.set(ylim=(0, 1), ylabel="weight")
+        ax.set_title(title, loc="left")
+    return figure
