@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
 import browser
 import folding
+import math_font
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -250,6 +252,14 @@ def test_chapters_are_light(path):
     notebook = ROOT / Path(path).with_suffix(".ipynb")
     assert page.stat().st_size + sum(image.stat().st_size for image in images) <= 3_000_000  # bytes
     assert notebook.stat().st_size <= 1_000_000
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_math_font_has_every_character_of_an_equation(path):
+    formulas = re.findall(r"<math.*?</math>", (SITE / path).read_text(encoding="utf-8"), re.DOTALL)
+    shown = set(unescape("".join(re.sub(r"<[^>]+>", "", formula) for formula in formulas)))
+    invisible = {"\u2061", "\u2062", "\u2063", "\u200b", "\xa0", "\u2003", "\ufe00", "\n"}
+    assert {c for c in shown - invisible if ord(c) not in math_font.characters()} == set(), "see tools/math_font.py"
 
 
 def test_every_public_name_is_on_the_api_page_under_both_its_paths():
