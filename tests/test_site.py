@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import browser
+import folding
+import math_font
+import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
@@ -16,22 +21,33 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_build" / "html"
 PAGES = [page for page in browser.pages(SITE) if page != "index.html"]  # that one only points to book/index.html
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
-API = "book/api.html"
+API = "book/api/"
 
-pytestmark = pytest.mark.skipif(not (SITE / API).exists(), reason="no built book: run `make book`")
+pytestmark = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
 needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 
 # Without "preload": it fetches style sheets by wrong addresses, and those errors would be taken for the page's.
 AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
-BAD_MATH = 'mjx-container:has(mjx-merror, mjx-mtext[style*="color: red"])'  # red: the name of an unknown command
+BAD_MATH = "merror, math mtext[style*=color], code.not-converted"
 RAW_MATH = re.compile(r"\$\$|\\[(\[]|\\(begin|tag|frac|mathrm)\b")
 PROSE = """() => {
     const copy = document.querySelector(".bd-article").cloneNode(true);
-    copy.querySelectorAll("pre, code, script, style, mjx-container").forEach(e => e.remove());
+    copy.querySelectorAll("pre, code, script, style, math").forEach(e => e.remove());
     return copy.textContent;
 }"""
 BAD_IMAGES = r"""() => [...document.querySelectorAll(".bd-article img")]
     .filter(e => !e.alt.trim() || /\.(png|svg)$/.test(e.alt)).map(e => e.outerHTML.slice(0, 120))"""
+UNLINKED = r"""() => {
+    const mention = /\([1-9]\d?\.[1-9]\d?\)|\b(Figure|Table|Section|Exercise)\s[1-9]\d?\.[1-9]\d?/;
+    const closed = "a, pre, code, math, script, style, h1, h2, h3, figcaption strong, .math, nav";
+    const walk = document.createTreeWalker(document.querySelector(".bd-article"), NodeFilter.SHOW_TEXT), found = [];
+    while (walk.nextNode()) {
+        const node = walk.currentNode;
+        if (mention.test(node.data) && !node.parentElement.closest(closed)) found.push(node.data.trim().slice(0, 80));
+    }
+    return found;
+}"""
+NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
 VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
     .map((e, i) => e.getClientRects().length ? i : -1).filter(i => i >= 0)"""
 
@@ -85,7 +101,7 @@ def test_page(tab, path):
     violations = Axe().run(page, options=AXE_OPTIONS).response["violations"]
     assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in violations] == []
     assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
-    assert page.locator(BAD_MATH).all_text_contents() == [], "math that MathJax does not understand"
+    assert page.locator(BAD_MATH).all_text_contents() == [], "math that is not understood"
     assert not RAW_MATH.search(page.evaluate(PROSE) if page.locator(".bd-article").count() else "")
 
     page.set_viewport_size({"width": browser.NARROW, "height": 900})
@@ -100,7 +116,7 @@ def test_chapter(chromium, address, path):
     """Math is set, names in code lead to the API page, and every slider changes the picture."""
     tab = Watched(chromium, address)
     page = tab.visit(path)
-    assert page.locator("mjx-container").count() > 0
+    assert page.locator("math").count() > 0
     assert page.locator(f'.cell_input a[href*="{API}#"]').count() > 0
     for explorer in page.locator(".explorer").all():
         for slider in explorer.locator("input[type=range]").all():
@@ -109,9 +125,104 @@ def test_chapter(chromium, address, path):
             after = explorer.evaluate(VISIBLE_FRAME)
             assert len(before) == len(after) == 1
             assert before != after
-            assert said != slider.locator("+ output").inner_text()
+            now = slider.locator("+ output").inner_text()
+            assert said != now == slider.get_attribute("aria-valuetext")
+            assert slider.bounding_box()["height"] >= 24
     assert tab.errors == []
     page.close()
+
+
+def stored(path):
+    return nbformat.read(ROOT / Path(path).with_suffix(".ipynb"), 4).cells
+
+
+@pytest.fixture
+def chapter(request, chromium, address):
+    """A chapter's page, wide."""
+    watched = Watched(chromium, address)
+    yield watched.visit(request.param)
+    watched.page.close()
+
+
+every_chapter = pytest.mark.parametrize("chapter", CHAPTERS, indirect=True)
+
+
+@needs_browser
+@every_chapter
+def test_numbers_are_links_that_lead_somewhere(chapter):
+    assert chapter.evaluate(UNLINKED) == []
+    targets = chapter.eval_on_selector_all(
+        "a[href*='#eq-'], a[href*='#fig-'], a[href*='#tab-']", "links => links.map(link => link.href)"
+    )
+    assert targets
+    for target in set(targets):
+        page, anchor = target.split("#")
+        text = (SITE / page.split("/", 3)[3]).read_text(encoding="utf-8")
+        assert f'id="{anchor}"' in text, target
+    ids = chapter.eval_on_selector_all(NUMBERED, "all => all.map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+@needs_browser
+@pytest.mark.parametrize(("chapter", "path"), [(path, path) for path in CHAPTERS], indirect=["chapter"])
+def test_folded_cells_are_closed_lines_that_open(chapter, path):
+    titles = [folding.TITLE.match(cell.source)[1] for cell in stored(path) if folding.is_folded(cell)]
+    summaries = chapter.locator("div.cell details.hide > summary")
+    assert [words.strip() for words in summaries.all_inner_texts()] == titles
+    code = chapter.locator("div.cell details.hide pre").first
+    assert not code.is_visible()
+    summaries.first.press("Enter")
+    assert code.is_visible()
+    assert "#@title" not in code.inner_text()
+
+
+@needs_browser
+@pytest.mark.parametrize(("chapter", "path"), [(path, path) for path in CHAPTERS], indirect=["chapter"])
+def test_figures_have_captions_and_text_that_a_phone_shows(chapter, path):
+    """At 390 px, no text is below 9 px: from its size in the picture, and the ratio of shown to drawn width."""
+    drawn = {}
+    cells = stored(path)
+    for cell, following in pairwise(cells):
+        if cell.cell_type == "code" and (caption := folding.CAPTION.match(following.source.lstrip())):
+            for output in cell.outputs:
+                size = output.get("metadata", {}).get("image/png", {})
+                if size:
+                    drawn[f"{caption['kind'][:3].lower()}-{caption['number'].replace('.', '-')}"] = size
+    assert drawn
+    chapter.set_viewport_size({"width": 390, "height": 900})
+    small = {}
+    for name, size in drawn.items():
+        figure = chapter.locator(f"figure#{name}")
+        assert figure.locator("figcaption").inner_text().startswith(("Figure ", "Table "))
+        image = figure.locator("img").first
+        assert len(image.get_attribute("alt")) > 40
+        assert int(image.get_attribute("width")) == size["width"]
+        shown = size["smallest_text"] * image.bounding_box()["width"] / size["width"]
+        if shown < 9:
+            small[name] = round(shown, 1)
+    assert small == {}
+
+
+@needs_browser
+@every_chapter
+def test_results_sort_and_fit_a_phone_or_scroll(chapter):
+    for table in chapter.locator("table.results").all():
+        heading = table.locator("thead th").last
+        for direction in ("ascending", "descending"):
+            heading.locator("button").click()
+            assert heading.get_attribute("aria-sort") == direction
+            values = [
+                v.replace("−", "-").replace(",", "") for v in table.locator("tbody td:last-child").all_inner_texts()
+            ]
+            numbers = [float(m[0]) for v in values if (m := re.match(r"-?\d+(\.\d+)?", v))]
+            if len(numbers) == len(values):
+                assert numbers == sorted(numbers, reverse=direction == "descending")
+        chapter.set_viewport_size({"width": 390, "height": 900})
+        assert table.evaluate(
+            "t => { const box = t.parentElement; return t.offsetWidth <= box.clientWidth + 1"
+            " || getComputedStyle(box).overflowX === 'auto'; }"
+        )
+        chapter.set_viewport_size({"width": browser.WIDE, "height": 900})
 
 
 @needs_browser
@@ -127,7 +238,7 @@ def test_the_root_leads_to_the_book(chromium, address):
 def test_a_chapter_opens_from_the_disk(chromium, path):
     tab = Watched(chromium, SITE.as_uri())
     page = tab.visit(path)
-    assert page.locator("mjx-container").count() > 0
+    assert page.locator("math").count() > 0
     assert tab.errors == []
     assert tab.elsewhere == []
     page.close()
@@ -141,6 +252,14 @@ def test_chapters_are_light(path):
     notebook = ROOT / Path(path).with_suffix(".ipynb")
     assert page.stat().st_size + sum(image.stat().st_size for image in images) <= 3_000_000  # bytes
     assert notebook.stat().st_size <= 1_000_000
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_math_font_has_every_character_of_an_equation(path):
+    formulas = re.findall(r"<math.*?</math>", (SITE / path).read_text(encoding="utf-8"), re.DOTALL)
+    shown = set(unescape("".join(re.sub(r"<[^>]+>", "", formula) for formula in formulas)))
+    invisible = {"\u2061", "\u2062", "\u2063", "\u200b", "\xa0", "\u2003", "\ufe00", "\n"}
+    assert {c for c in shown - invisible if ord(c) not in math_font.characters()} == set(), "see tools/math_font.py"
 
 
 def test_every_public_name_is_on_the_api_page_under_both_its_paths():

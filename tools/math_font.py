@@ -26,7 +26,7 @@ SYMBOLS = "()[]{}|/+−=<>≤≥≠≈∼≪≫±×·⋅∗⊙⊗∘∂∈∉∑
 TALLEST = 2400  # thousandths of an em
 FIRST = {"A": 0x1D434, "a": 0x1D44E, "Α": 0x1D6E2, "α": 0x1D6FC}  # where italic letters begin
 ODD = {"h": 0x210E, "∂": 0x1D715, "ϵ": 0x1D716, "ϑ": 0x1D717, "ϕ": 0x1D719}
-BOLD, SCRIPT = 0x1D400, 0x1D49C
+SCRIPT = 0x1D49C
 
 
 def italic(letter: str) -> int:
@@ -40,8 +40,8 @@ def characters() -> set[int]:
     letters = string.ascii_letters
     plain = {ord(c) for c in letters + GREEK + string.digits + SYMBOLS + " "}
     slanted = {italic(c) for c in letters + GREEK + "∂"}
-    upper = {start + i for start in (BOLD, SCRIPT) for i in range(26)}
-    return plain | slanted | upper | {ord(c) for c in "ℬℰℱℋℐℒℳℛ"}
+    script = {SCRIPT + i for i in range(26)}
+    return plain | slanted | script | {ord(c) for c in "ℬℰℱℋℐℒℳℛ"}
 
 
 def use_primes_of_superscripts(font: TTFont) -> None:

@@ -60,7 +60,7 @@ def take_captions(app: Any, doctree: nodes.document) -> None:
             log.warning("%s does not stand after a picture or a table", caption["name"], location=paragraph)
             continue
         name = f"{caption['kind'][:3].lower()}-{caption['number'].replace('.', '-')}"
-        figure = nodes.figure(ids=[name], classes=["numbered", caption["kind"].lower()])
+        figure = nodes.figure(ids=[name], classes=["numbered"])
         figure.line, figure.source = paragraph.line, paragraph.source
         shown[0].parent.insert(shown[0].parent.index(shown[0]), figure)
         for node in shown:

@@ -9,6 +9,7 @@ r"""On the site: plain words become links, so that a notebook stays portable Mar
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,13 @@ def pieces(mention: str) -> list[tuple[str, str]]:
 def link_mentions(app: Any, doctree: nodes.document, docname: str) -> None:
     """Make links of the numbers in prose."""
     anchors = app.env.book_anchors
-    numbered = {name[1:].split(".")[0] for name in anchors if name[0] == "("}
+    counts = Counter(name[1:].split(".")[0] for name in anchors if name[0] == "(")
+
+    def is_missing(name: str) -> bool:
+        """Not there, and not just a number in parentheses, as those without a chapter or far beyond its last are."""
+        chapter, _, index = name.strip("()").partition(".")
+        return bool(name) and (name[0] != "(" or int(index) <= counts.get(chapter, -9) + 3)
+
     for text in list(doctree.findall(nodes.Text)):
         mentions = list(MENTION.finditer(text))
         if not mentions or is_closed(text.parent):
@@ -98,7 +105,7 @@ def link_mentions(app: Any, doctree: nodes.document, docname: str) -> None:
                     made.append(nodes.reference("", words, refuri=f"{address}#{anchor}", internal=True))
                     continue
                 made.append(nodes.Text(words))
-                if name and (name[0] != "(" or name[1:].split(".")[0] in numbered):
+                if is_missing(name):
                     log.warning("nothing is called %s", name, location=docname)
         text.parent.replace(text, [node for node in [*made, nodes.Text(text[end:])] if node.astext()])
 

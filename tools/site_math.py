@@ -24,7 +24,7 @@ def mathml(latex: str, display: bool, node: nodes.Element) -> str:
         return convert(latex, displaystyle=display)
     except LatexError as error:
         log.warning("math that math-core does not understand: %s (%s)", latex, error, location=node)
-        return f"<code>{html.escape(latex)}</code>"
+        return f'<code class="not-converted">{html.escape(latex)}</code>'
 
 
 def inline(self: Any, node: nodes.math) -> None:
