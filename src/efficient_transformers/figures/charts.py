@@ -15,6 +15,7 @@ from torch import Tensor
 from ..corpus import Corpus
 from ..study import Difference
 from ..training import Metrics
+from .labels import place_labels
 from .style import (
     COLORS,
     DASHES,
@@ -199,37 +200,6 @@ def scatter(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str)
     return figure
 
 
-def place_labels(figure: Figure, ax: Axes, points: Mapping[str, tuple[float, float]]) -> None:
-    """Write each label at the nearest place where it covers neither a point nor another label."""
-    figure.draw_without_rendering()  # type: ignore[no-untyped-call]
-    renderer = figure.canvas.get_renderer()
-    scale = figure.dpi / 72
-    taken = [(x - 4 * scale, y - 4 * scale, x + 4 * scale, y + 4 * scale) for x, y in map(ax.transData.transform, points.values())]
-    inside = ax.get_window_extent()
-    steps = sorted(itertools.product(range(-160, 161, 10), range(-130, 131, 7)), key=lambda d: abs(d[0]) + 2.2 * abs(d[1]))
-    for label, at in points.items():
-        x, y = ax.transData.transform(at)
-        text = ax.text(0, 0, label, ha="left", va="center")
-        box = text.get_window_extent(renderer)
-        w, h = box.width, box.height
-
-        def around(dx: float, dy: float, w: float = w, h: float = h, x: float = x, y: float = y) -> tuple[float, ...]:
-            left = x + (7 + dx if dx >= 0 else dx - 7) * scale - (0 if dx >= 0 else w)
-            return (left, y + dy * scale - h / 2, left + w, y + dy * scale + h / 2)
-
-        def free(b: tuple[float, ...]) -> bool:
-            within = b[0] >= inside.x0 and b[2] <= inside.x1 + 6 and b[1] >= inside.y0 and b[3] <= inside.y1
-            return within and all(b[2] < t[0] or t[2] < b[0] or b[3] < t[1] or t[3] < b[1] for t in taken)
-
-        dx, dy = next((d for d in steps if free(around(*d))), (0, 0))
-        b = around(dx, dy)
-        taken.append((b[0], b[1], b[2], b[3]))
-        text.set_position(tuple(ax.transData.inverted().transform((b[0], (b[1] + b[3]) / 2))))
-        if abs(dx) > 10 or abs(dy) > 10:
-            end = ax.transData.inverted().transform((b[0] - 2 if dx >= 0 else b[2] + 2, (b[1] + b[3]) / 2))
-            ax.plot([at[0], end[0]], [at[1], end[1]], color=GREY, lw=0.7, zorder=1)
-
-
 @styled
 def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, ylabel: str, name: str) -> Figure:
     """A line for each block of a model, from the first (dark) to the last (light), with its number at its end."""
@@ -253,7 +223,7 @@ def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, 
 
 @styled
 def plot_corpus(corpus: Corpus) -> Figure:
-    """What a corpus holds: how often each character comes, most frequent first, and how much of the text is held out."""
+    """What a corpus holds: how often each character comes, most frequent first, and how much is held out."""
     parts = [corpus.train, corpus.validation]
     share = torch.bincount(torch.cat(parts)).double()
     share, order = (share / share.sum()).sort(descending=True)

@@ -76,7 +76,9 @@ def heatmaps(
             if ticks is not None and len(ticks) == size:
                 room = max(room, name_places(ax, axis, ticks, inches, outer))
             else:
-                axis.set_major_locator(MaxNLocator(min(size, 6 if wide < 3 else 3), integer=True, steps=[1, 2, 4, 5, 10]))
+                axis.set_major_locator(
+                    MaxNLocator(min(size, 6 if wide < 3 else 3), integer=True, steps=[1, 2, 4, 5, 10])
+                )
         for place in boundaries:
             ax.axvline(place, color="black", lw=0.8, ls="--")
             ax.axhline(place, color="black", lw=0.8, ls="--")
@@ -170,7 +172,7 @@ def masks(matrices: Mapping[str, Tensor]) -> Figure:
     rows = [max(shape[0] for shape in sizes[r * wide : (r + 1) * wide]) for r in range(-(-n // wide))]
     cell = min((WIDTH - 0.8 * wide) / sum(columns), 2.6 / max(rows), 0.35)
     figure, axes = panel_grid(
-        n, 1.0, columns=wide, width_ratios=[c * cell + 0.75 for c in columns], height_ratios=[r * cell + 0.9 for r in rows]
+        n, 1.0, wide, width_ratios=[c * cell + 0.75 for c in columns], height_ratios=[r * cell + 0.9 for r in rows]
     )
     figure.set_figheight(sum(r * cell + 0.95 for r in rows))
     for ax, (title, mask) in zip(axes, matrices.items(), strict=True):

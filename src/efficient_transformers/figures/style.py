@@ -1,7 +1,7 @@
 """How every figure of the book looks: one color for each model, one style, no change to the user's own.
 
 The house rule: at most ``WIDTH`` inches wide and no text below the style's 10.5 points, so that a phone shows no letter
-smaller than 9 pixels. Panels stand two to a row, ticks are thinned and not shrunk, legends stand above and cover nothing.
+smaller than 9 pixels. Panels stand two to a row, ticks are thinned and not shrunk, legends cover nothing.
 """
 
 from __future__ import annotations
