@@ -156,8 +156,9 @@ def draw_block(block: GMLPBlock) -> Figure:
     sketch.up(second, y)
     sketch.box((second, y), "GELU")
     fork = y + STEP / 2
-    y += STEP
-    sketch.up(second, y)
+    y += STEP + 0.2
+    sketch.up(second, y, STEP + 0.2)
+    norm = y
     sketch.box((second, y), "norm", parameter_count(gate.norm))
     y += STEP
     sketch.up(second, y)
@@ -171,17 +172,17 @@ def draw_block(block: GMLPBlock) -> Figure:
         plus = y - 0.1
         product += 0.55
         height += 0.45
-        sketch.line((second, split), (third, split), (third, 0.85 + 3 * STEP - 0.22))
-        sketch.box((third, 0.85 + 3 * STEP), "tiny attention", parameter_count(block.attention), new=True, width=1.4)
-        sketch.line((third, 0.85 + 3 * STEP + 0.22), (third, plus), (second + 0.14, plus))
+        sketch.line((second, split), (third, split), (third, norm - 0.22))
+        sketch.box((third, norm), "tiny attention", parameter_count(block.attention), new=True, width=1.4)
+        sketch.line((third, norm + 0.22), (third, plus), (second + 0.14, plus))
         sketch.line((second, y - STEP + 0.22), (second, plus - 0.14))
         sketch.line((second, plus), (second, product), (first + 0.14, product))
         sketch.sign((second, plus), "+")
     else:
         sketch.line((second, y - STEP + 0.22), (second, product), (first + 0.14, product))
     sketch.line((second, fork), (first, fork), (first, product - 0.14))
-    sketch.ax.text(first - 0.08, fork + 0.3, "Z₁", ha="right", va="center")
-    sketch.ax.text(second + 0.1, fork + 0.06, "Z₂", ha="left", va="bottom")
+    sketch.ax.text(first - 0.08, fork + 0.7, "Z₁: half\nof the\nchannels", ha="right", va="center")
+    sketch.ax.text(second + 0.1, fork + 0.02, "Z₂: the others", ha="left", va="bottom")
     sketch.sign((first, product), "×")
     y = product + 0.6
     sketch.line((first, product), (first, y - 0.22))

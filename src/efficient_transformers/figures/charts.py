@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -19,6 +20,7 @@ from .labels import place_labels
 from .style import (
     COLORS,
     DASHES,
+    EM,
     GREY,
     OTHERS,
     WIDTH,
@@ -48,17 +50,21 @@ def curves(
     """Panels of labelled curves; a curve with a model's name has the model's color, and with ``marker`` its marker."""
     labels = list(dict.fromkeys(itertools.chain.from_iterable(panels.values())))
     look = looks(labels)
-    figure, axes = panel_grid(len(panels), 3.2 if len(panels) == 1 else 2.9)
     wide = WIDTH / min(2, len(panels)) - 0.7
+    titles = [fold(title, wide) for title in panels]
+    figure, axes = panel_grid(len(panels), 2.9 + 1.2 * EM * max(title.count("\n") for title in titles))
     shown = {}
-    for ax, (title, lines) in zip(axes, panels.items(), strict=True):
+    for ax, title, lines in zip(axes, titles, panels.values(), strict=True):
         for label, (x, y) in lines.items():
-            shape = {"marker": look[label]["marker"] if len(labels) > 1 else marker} if marker else {}
-            style = {"color": look[label]["color"], "ls": "-" if marker else look[label]["linestyle"]}
-            (shown[label],) = ax.plot(x, y, label=label, **style, **shape)
-        ax.set(title=fold(title, wide), xlabel=fold(xlabel, wide))
+            (line,) = ax.plot(x, y, label=label, color=look[label]["color"], marker=marker)
+            if marker and len(labels) > 1:
+                line.set_marker(look[label]["marker"])
+            elif not marker:
+                line.set_linestyle(look[label]["linestyle"])
+            shown[label] = line
+        ax.set(title=title, xlabel=fold(xlabel, wide))
         if ylim is not None:
-            ax.set_ylim(ylim)
+            ax.set_ylim(*ylim)
         few = len(x) < 9
         if log:
             logarithmic(ax, [float(n) for n in x] if few else [], wide)
@@ -74,8 +80,10 @@ def logarithmic(ax: Axes, x: Sequence[float], wide: float) -> None:
     """Both axes logarithmic, with ticks at ``x`` and numbers that are written out."""
     ax.set(xscale="log", yscale="log")
     for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-        decades = torch.tensor(high / low).log10().item()
-        if decades < 1.5:
+        decades = math.log10(high / low)
+        if decades < 0.8:
+            axis.set_major_locator(MaxNLocator(5))
+        elif decades < 1.8:
             axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
         else:
             axis.set_major_locator(LogLocator(numticks=7))
@@ -89,7 +97,7 @@ def logarithmic(ax: Axes, x: Sequence[float], wide: float) -> None:
 @styled
 def dots(values: Mapping[str, Sequence[Sequence[float]]], places: Sequence[str], xlabel: str, ylabel: str) -> Figure:
     """For each label and place a column of dots, one per seed, and a line through their means."""
-    figure, (ax,) = panel_grid(1, 3.2)
+    figure, (ax,) = panel_grid(1, 2.9)
     shown = {}
     for n, (label, look) in enumerate(looks(list(values)).items()):
         x = [i + 0.07 * (n - (len(values) - 1) / 2) for i in range(len(places))]  # labels side by side
@@ -113,9 +121,9 @@ def plot_losses(
     target_name: str = "",
 ) -> Axes:
     """Validation loss of each run against ``"step"`` or ``"seconds"``; ``target`` draws a level to reach."""
-    alone = ax is None
+    figure = None
     if ax is None:
-        _, (ax,) = panel_grid(1, 3.2)
+        figure, (ax,) = panel_grid(1, 2.9)
     for label, look in looks(list(runs)).items():
         x, y = [r[against] for r in runs[label]], [r["validation_loss"] for r in runs[label]]
         every = -(-len(x) // 12)
@@ -126,20 +134,19 @@ def plot_losses(
     ax.set(xlabel=unit, ylabel="validation loss\n(nats per character)")
     ax.xaxis.set_major_locator(MaxNLocator(5))
     handles, labels = ax.get_legend_handles_labels()
-    if alone and len(labels) > 1:
-        legend_above(ax.figure, dict(zip(labels, handles, strict=True)))
-    elif not alone:
+    if figure is None:
         ax.legend(loc="upper right")
+    elif len(labels) > 1:
+        legend_above(figure, dict(zip(labels, handles, strict=True)))
     return ax
 
 
 @styled
 def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoom: float = 2.6) -> Figure:
     """The same runs against steps and against time, below a loss of ``zoom``."""
-    figure, axes = panel_grid(2, 3.2, sharey=True)
+    figure, axes = panel_grid(2, 2.9, sharey=True)
     for ax, against in zip(axes, ("step", "seconds"), strict=True):
-        plot_losses(runs, ax, against, target)
-        ax.get_legend().remove()
+        plot_losses(runs, ax, against, target).legend_ = None
         ax.set_ylim(top=zoom)
     axes[1].set_ylabel("")
     handles, labels = axes[0].get_legend_handles_labels()
@@ -150,7 +157,7 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoo
 @styled
 def filters(kernels: Mapping[str, Tensor]) -> Figure:
     """Kernels ``[kernel_size]`` as filters: the weights by lag, and the gain by frequency."""
-    figure, (left, right) = panel_grid(2, 2.9)
+    figure, (left, right) = panel_grid(2, 2.7)
     frequency = torch.linspace(0, 0.5, 101)
     shown = {}
     wide = 0.8 / len(kernels)
@@ -181,8 +188,9 @@ def differences(rows: Mapping[str, Difference], xlabel: str) -> Figure:
         ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc=color if row.is_clear else "white")
     ax.axvline(0, color=GREY, lw=0.8)
     names = [fold(name, 1.9) for name in rows]
+    longest = max(len(line) for name in names for line in name.split("\n"))
     ax.set_yticks(range(len(rows)), names, linespacing=0.85)
-    ax.set(xlabel=fold(xlabel, WIDTH - 0.5 - 0.56 * 0.146 * max(map(len, names))), ylim=(len(rows) - 0.4, -0.6))
+    ax.set(xlabel=fold(xlabel, WIDTH - 0.3 - 0.55 * EM * longest), ylim=(len(rows) - 0.4, -0.6))
     ax.xaxis.set_major_locator(MaxNLocator(5))
     return figure
 
@@ -244,7 +252,6 @@ def plot_corpus(corpus: Corpus) -> Figure:
         ax.yaxis.set_major_locator(LogLocator(numticks=4))
         ax.yaxis.set_major_formatter(FuncFormatter(plain))
         ax.yaxis.set_minor_formatter(NullFormatter())
-    million = [f"{len(part) / 1e6:.2g} million" for part in parts]
-    axes[0].set_title(fold(f"{n} characters; {million[0]} to train on, {million[1]} held out", WIDTH - 0.8))
+    axes[0].set_title(fold(f"{n} characters; {len(parts[0]):,} to train on, {len(parts[1]):,} held out", WIDTH))
     figure.supylabel("share of the text")
     return figure

@@ -37,6 +37,6 @@ def place_labels(figure: Figure, ax: Axes, points: Mapping[str, tuple[float, flo
                 break
         taken.append(box)
         text.set_position(tuple(back((left, middle))))
-        if abs(dx) > 10 or abs(dy) > 10:
+        if abs(dx) > 5 or abs(dy) > 5:
             end = back((left - 2 if dx >= 0 else left + width + 2, middle))
             ax.plot([points[label][0], end[0]], [points[label][1], end[1]], color=GREY, lw=0.7, zorder=1)

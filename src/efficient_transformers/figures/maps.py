@@ -32,7 +32,7 @@ from .style import (
     styled,
 )
 
-CLEAR = (1.0, 1.0, 1.0, 0.0)
+CLEAR = "#FFFFFF00"
 PAST, FUTURE = "#4C78A8", "#D62728"
 BLANK = set(" \n\t¶↵⏎␣·")
 
@@ -63,22 +63,27 @@ def heatmaps(
     extra = 0.3 if any(matrices) else 0.1
     figure, axes = panel_grid(n, down + extra, columns=wide)
     largest = limit or max(m.abs().max().item() for m in matrices.values())
-    scale = {"vmin": -largest if diverging else 0.0, "vmax": largest, "cmap": DIVERGING if diverging else SEQUENTIAL}
+    scale: dict[str, Any] = {
+        "vmin": -largest if diverging else 0.0,
+        "vmax": largest,
+        "cmap": DIVERGING if diverging else SEQUENTIAL,
+    }
     room = 0.25
+    alike = len({matrix.shape for matrix in matrices.values()}) == 1  # inner panels need no numbers of their own
     for i, (ax, (title, matrix)) in enumerate(zip(axes, matrices.items(), strict=True)):
         rows, cols = matrix.shape
         image = ax.imshow(matrix.detach().float().cpu().numpy(), aspect="auto", interpolation="nearest", **scale)
         ax.set_title(fold(title, across))
-        first, last = i % wide == 0, i + wide >= n
+        first, last = i % wide == 0 or not alike, i + wide >= n or not alike
         ax.set_xlabel(fold(xlabel, across) if last else "")
         ax.set_ylabel(fold(ylabel, down) if first else "")
         for axis, size, inches, outer in ((ax.xaxis, cols, across, last), (ax.yaxis, rows, down, first)):
             if ticks is not None and len(ticks) == size:
                 room = max(room, name_places(ax, axis, ticks, inches, outer))
             else:
-                axis.set_major_locator(
-                    MaxNLocator(min(size, 6 if wide < 3 else 3), integer=True, steps=[1, 2, 4, 5, 10])
-                )
+                most = min(size, 3 if wide > 2 and axis is ax.xaxis else 6)
+                axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 4, 5, 10]))
+                axis.set_tick_params(labelbottom=outer, labelleft=outer)
         for place in boundaries:
             ax.axvline(place, color="black", lw=0.8, ls="--")
             ax.axhline(place, color="black", lw=0.8, ls="--")
@@ -93,7 +98,7 @@ def name_places(ax: Axes, axis: Any, names: Sequence[str], inches: float, outer:
     across = axis is ax.xaxis
     rotation = 0
     places: Sequence[float] = range(len(names))
-    labels = [name.replace("$", r"\$") for name in names]
+    labels = ["␣" if name == " " else name.replace("$", r"\$") for name in names]
     # Letters stand upright, one beside or below the other; words lie along the rows, and upright along the columns.
     longest = max(map(len, names))
     need = (0.6 * longest + 0.25 if across else 1.15) * EM
@@ -137,7 +142,7 @@ def whole_words(characters: Sequence[str]) -> list[tuple[int, int]]:
 @styled
 def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
     """Leak maps side by side: colored where an output depends on an input, red where that input is in its future."""
-    figure, axes = panel_grid(len(maps), 3.0 if len(maps) > 1 else 3.6)
+    figure, axes = panel_grid(len(maps), 2.8 if len(maps) > 1 else 3.6)
     across = WIDTH / min(2, len(maps)) - 0.6
     colors = ListedColormap([CLEAR, PAST, FUTURE])
     leak = False
@@ -148,18 +153,20 @@ def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
         T = len(values)
         ax.imshow(kind.numpy(), cmap=colors, vmin=0, vmax=2)
         bare_grid(ax, T, T)
-        number(ax, T, T, across)
+        number(ax, T, T, min(across, 2.0) / T)
         ax.set(title=fold(title, across), xlabel="input position", ylabel="output position" if i % 2 == 0 else "")
     entries = {"reads this input": Patch(fc=PAST)} | ({"reads its future: a leak": Patch(fc=FUTURE)} if leak else {})
     legend_above(figure, entries)
     return figure
 
 
-def number(ax: Axes, rows: int, columns: int, inches: float) -> None:
-    """Number the places of an image, every one or every second, fourth, …"""
+def number(ax: Axes, rows: int, columns: int, cell: float) -> None:
+    """Number the places of an image, ``cell`` inches each, every one or every second, fourth, …; draw its frame."""
     for axis, size in ((ax.xaxis, columns), (ax.yaxis, rows)):
-        step = next(s for s in (1, 2, 4, 5, 8, 10, 16, 20, 32, 64, 128, size) if size / s * 0.27 <= inches or s >= size)
+        step = next(s for s in (1, 2, 4, 5, 8, 10, 16, 20, 32, 64, 128, size) if s * cell >= 0.27 or s >= size)
         fixed_ticks(axis, range(0, size, step), [str(i) for i in range(0, size, step)])
+    for spine in ax.spines.values():
+        spine.set_visible(True)
 
 
 @styled
@@ -179,9 +186,7 @@ def masks(matrices: Mapping[str, Tensor]) -> Figure:
         across = mask.shape[1] * cell
         ax.imshow(mask.int().numpy(), cmap=ListedColormap([CLEAR, PAST]), vmin=0, vmax=1)
         bare_grid(ax, mask.shape[0], mask.shape[1])
-        number(ax, mask.shape[0], mask.shape[1], max(across, 0.6))
-        for spine in ax.spines.values():
-            spine.set_visible(True)
+        number(ax, mask.shape[0], mask.shape[1], cell)
         ax.set(title=fold(title, across + 0.8), xlabel="key", ylabel="query")
     return figure
 

@@ -134,10 +134,12 @@ def fixed_ticks(axis: Any, places: Sequence[float], labels: Sequence[str]) -> No
 
 
 def legend_above(figure: Figure, entries: Mapping[str, Any]) -> None:
-    """A legend in the figure's own row on top, in as many columns as fit."""
+    """A legend on top, in as many columns as fit; the figure grows by it."""
     widest = max(len(label) for label in entries) * 0.56 * EM + 0.5
     columns = max(1, min(len(entries), int(WIDTH / widest)))
-    columns = -(-len(entries) // -(-len(entries) // columns))  # rows of equal length
+    rows = -(-len(entries) // columns)
+    columns = -(-len(entries) // rows)  # rows of equal length
+    figure.set_figheight(figure.get_figheight() + 1.45 * EM * rows)
     figure.legend(
         list(entries.values()), list(entries), loc="outside upper center", ncols=columns, columnspacing=1.2,
         handlelength=2.2, handletextpad=0.5, borderaxespad=0.2,
