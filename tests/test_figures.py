@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from figure_examples import EXAMPLES
+from legible import collisions, contrast, in_the_dark, seen_by, small_letters, width
 from matplotlib.colors import to_rgb
 
 from efficient_transformers import (
@@ -20,6 +23,7 @@ from efficient_transformers import (
     diagrams,
     figures,
 )
+from efficient_transformers.figures import charts, maps
 from efficient_transformers.study import Difference
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -39,13 +43,103 @@ def metrics():
     return Metrics({"step": s, "seconds": s / 10, "train_loss": 3.0, "validation_loss": 3.0 - s / 50} for s in (0, 50))
 
 
+def legend_of(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+# What holds for every figure
+
+
+def test_every_public_figure_has_an_example():
+    """A new one is added to the examples, and with that held to the house rule."""
+    drawing = [name for name in figures.__all__ if hasattr(getattr(figures, name), "__wrapped__")]
+    drawn = "\n".join(name for f in EXAMPLES.values() for name in f.__code__.co_names)
+    assert [name for name in drawing if name not in drawn and name in vars(charts) | vars(maps)] == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_phone_shows_no_letter_too_small_and_none_over_another(name):
+    made = EXAMPLES[name]()
+    assert width(made) <= figures.WIDTH + 0.05
+    assert small_letters(made) == []
+    assert collisions(made) == []
+    assert made.get_facecolor()[3] == 0
+    assert {ax.get_facecolor()[3] for ax in made.axes} == {0}
+
+
+def test_the_house_rule_is_nine_pixels_on_a_phone():
+    with plt.style.context(figures.STYLE):
+        assert plt.rcParams["font.size"] / 72 * 358 / (figures.WIDTH + 0.1) > 9
+
+
+COLORS_OF_LINES = [color for color, _ in figures.MODELS.values()] + figures.OTHERS + [figures.GREY]
+
+
+@pytest.mark.parametrize("color", COLORS_OF_LINES)
+def test_colors_stand_out_on_white_and_in_the_dark(color):
+    assert contrast(to_rgb(color), to_rgb("white")) >= 3
+    assert contrast(in_the_dark(to_rgb(color)), in_the_dark(to_rgb("white"))) >= 3
+
+
+def test_white_melts_into_the_dark_page_and_black_is_light():
+    assert in_the_dark(to_rgb("white")) == pytest.approx(to_rgb("#14181e"), abs=1e-6)
+    assert min(in_the_dark(to_rgb("black"))) > 0.99
+
+
+def test_no_two_models_share_a_color_or_a_marker_and_no_other_line_has_one_of_theirs():
+    colors, markers = zip(*figures.MODELS.values(), strict=True)
+    assert len({*colors, *figures.OTHERS, figures.GREY}) == len(COLORS_OF_LINES)
+    assert len(set(markers)) == len(markers)
+    others = figures.looks([f"other {i}" for i in range(len(figures.OTHERS))]).values()
+    assert not set(markers) & {look["marker"] for look in others}
+    assert len({look["marker"] for look in others}) == len({look["color"] for look in others}) == len(figures.OTHERS)
+
+
+def test_a_label_has_the_same_look_in_every_figure():
+    alone, among = figures.looks(["only v"]), figures.looks(["a", "baseline", "b", "only v", "gMLP"])
+    for part in ("color", "marker"):
+        assert alone["only v"][part] == among["only v"][part]
+        assert among["baseline"][part] == figures.looks(["transformer"])["transformer"][part]
+    assert len({look["color"] for look in among.values()}) == 5
+    assert figures.COLORS["baseline"] == figures.COLORS["transformer"] == figures.COLORS["Transformer"]
+
+
+@pytest.mark.parametrize("eyes", ["protan", "deutan"])
+def test_color_blind_readers_tell_neighbors_apart(eyes):
+    """By what remains of the color where it differs enough, else by dash and marker, which neighbors never share."""
+    labels = [*figures.MODELS, *(f"other {i}" for i in range(len(figures.OTHERS)))]
+    for first, second in itertools.combinations(labels, 2):
+        look = figures.looks([first, second])
+        colors = [to_rgb(look[label]["color"]) for label in (first, second)]
+        assert look[first]["linestyle"] != look[second]["linestyle"]
+        assert look[first]["marker"] != look[second]["marker"]
+        assert seen_by("all", *colors) > 10
+    main = [to_rgb(figures.COLORS[name]) for name in ("transformer", "primer-ez", "hourglass", "gmlp")]
+    assert min(seen_by(eyes, *pair) for pair in itertools.combinations(main, 2)) > 20
+
+
+def test_ticks_are_thinned_and_not_shrunk():
+    assert figures.thin(["0", "1", "2", "3"], 3.0) == ["0", "1", "2", "3"]
+    assert figures.thin(["1,024", "2,048", "4,096", "8,192"], 1.2) == ["1,024", "", "4,096", ""]
+    assert [figures.plain(x) for x in (1e-5, 0.5, 20, 4096)] == ["1e-5", "0.5", "20", "4,096"]
+
+
+def test_long_labels_are_folded_before_their_unit():
+    assert figures.fold("loss (nats)", 5) == "loss (nats)"
+    assert figures.fold("validation loss (nats per character)", 2.3) == "validation loss\n(nats per character)"
+    assert figures.fold("one two three", 0.7) == "one two\nthree"
+
+
+# Each figure
+
+
 @pytest.mark.parametrize(("name", "convolutions"), [("transformer", 0), ("primer-ez", 3)])
 def test_a_layer_is_drawn_from_its_modules(name, convolutions):
     layer = build_model(name, vocab_size=9, d_model=16).body[0]
     texts = [t.get_text() for t in diagrams.draw_layer(layer).axes[0].texts]
     assert sum(t.startswith("conv_") for t in texts) == convolutions
     assert "query\n256" in texts
-    assert ("squared\nReLU" in texts) == (name == "primer-ez")
+    assert ("squared ReLU" in texts) == (name == "primer-ez")
 
 
 def test_a_leak_has_a_color_of_its_own():
@@ -60,6 +154,7 @@ def test_a_leak_has_a_color_of_its_own():
     assert past[0] < past[2]
     assert [ax.get_xlabel() for ax in (left, right)] == ["input position"] * 2
     assert (left.get_ylabel(), left.get_title(), right.get_title()) == ("output position", "past", "leaky")
+    assert legend_of(right.figure) == ["reads this input", "reads its future: a leak"]
 
 
 def test_a_leak_map_of_one_position_is_drawn():
@@ -70,17 +165,17 @@ def test_a_leak_map_of_one_position_is_drawn():
 def test_losses_have_units_and_the_models_colors(metrics):
     ax = figures.plot_losses({"transformer": metrics, "primer-ez": metrics}, against="seconds")
     assert ax.get_xlabel() == "training time (s)"
-    assert ax.get_ylabel() == "validation loss (nats per character)"
+    assert ax.get_ylabel() == "validation loss\n(nats per character)"
     assert [line.get_color() for line in ax.lines] == [figures.COLORS["transformer"], figures.COLORS["primer-ez"]]
 
 
 def test_losses_are_drawn_into_the_axes_that_are_given(metrics):
     figure, ax = plt.subplots()
-    assert figures.plot_losses({"some": metrics}, ax, target=2.5) is ax
+    assert figures.plot_losses({"some": metrics}, ax, target=2.5, target_name="goal") is ax
     line, target = ax.lines
     assert line.get_label() == "some"
     assert list(target.get_ydata()) == [2.5, 2.5]
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["some"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["some", "goal"]
     assert figure.axes == [ax]
 
 
@@ -88,7 +183,7 @@ def test_comparison_is_by_steps_and_by_seconds(metrics):
     figure = figures.compare_losses({"transformer": metrics, "primer-ez": metrics}, target=2.5, zoom=2.8)
     steps, seconds = figure.axes
     assert [ax.get_xlabel() for ax in figure.axes] == ["step", "training time (s)"]
-    assert [ax.get_ylabel() for ax in figure.axes] == ["validation loss (nats per character)", ""]
+    assert [ax.get_ylabel() for ax in figure.axes] == ["validation loss\n(nats per character)", ""]
     assert [list(ax.lines[0].get_xdata()) for ax in figure.axes] == [[0, 50], [0, 5]]
     assert [[line.get_color() for line in ax.lines[:2]] for ax in figure.axes] == [
         [figures.COLORS[name] for name in ("transformer", "primer-ez")]
@@ -127,21 +222,59 @@ def test_curves_have_a_panel_each_and_the_models_colors():
     assert right.lines[0].get_color() == figures.COLORS["transformer"]
     assert left.lines[1].get_color() not in figures.COLORS.values()
     assert left.get_xscale() == left.get_yscale() == "log"
-    assert [t.get_text() for t in left.get_legend().get_texts()] == ["primer-ez", "other"]
-    assert right.get_legend() is None
+    assert legend_of(left.figure) == ["primer-ez", "other", "transformer"]
+    assert [t.get_text() for t in left.get_xticklabels()] == ["1", "10"]
+
+
+def test_a_single_curve_has_no_legend_and_its_axis_may_be_given():
+    (ax,) = figures.curves({"": {"a": (range(4), [1, 2, 3, 4])}}, "x", "y", ylim=(0, None)).axes
+    assert ax.figure.legends == []
+    assert ax.get_ylim()[0] == 0
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["0", "1", "2", "3"]
 
 
 def test_heatmaps_have_titles_labels_ticks_and_a_color_bar():
     matrices = {str(i): torch.rand(3, 3) for i in range(5)}
     figure = figures.heatmaps(matrices, "key", "query", columns=2, limit=2.0, ticks=["a", "$", "¶"], colorbar="weight")
-    *maps, empty, bar = figure.axes
+    *maps, bar = figure.axes
+    assert len(maps) == 5
     assert [ax.get_title() for ax in maps] == list(matrices)
     assert [ax.get_ylabel() for ax in maps] == ["query", "", "query", "", "query"]
-    assert {ax.get_xlabel() for ax in maps} == {"key"}
+    assert [ax.get_xlabel() for ax in maps] == ["", "", "", "key", "key"]
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "$", "¶"]
     assert {ax.images[0].get_clim() for ax in maps} == {(0.0, 2.0)}
-    assert not empty.axison
     assert bar.get_ylabel() == "weight"
+
+
+def test_letters_that_do_not_fit_are_written_as_words():
+    (ax,) = figures.heatmaps(
+        {"": torch.ones(50, 50)}, "key", "query", ticks=list("First Witch:¶When shall we three meet again? xyzzy")
+    ).axes
+    assert [t.get_text() for t in ax.get_xticklabels()] == [
+        "First",
+        "Witch:",
+        "When",
+        "shall",
+        "we",
+        "three",
+        "meet",
+        "again?",
+        "xyzzy",
+    ]
+    assert list(ax.get_xticks())[:2] == [2, 8.5]  # the middles of the letters 0 to 4 and 6 to 11
+    assert ax.get_xlabel() == "key"
+
+
+def test_too_many_letters_are_thinned_and_the_axis_says_so():
+    (ax,) = figures.heatmaps({"": torch.ones(90, 90)}, "key", "query", ticks=["x"] * 90).axes
+    assert 90 > 2 * len(ax.get_xticks()) > 40
+    assert ax.get_xlabel() == "key\n(1 name in 3)"
+
+
+def test_boundaries_cross_both_axes_and_names_go_to_the_axis_that_has_as_many():
+    (ax,) = figures.heatmaps({"": torch.ones(2, 4)}, "key", "query", ticks=list("the "), boundaries=[1.5]).axes
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["t", "h", "e", "␣"]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines] == [(1.5, 0), (0, 1.5)]
 
 
 def test_heatmaps_of_zeros_are_drawn():
@@ -153,19 +286,17 @@ def test_heatmaps_of_zeros_are_drawn():
 def test_a_corpus_is_drawn_by_its_characters(text):
     vocabulary = Vocabulary("".join(sorted(set(text))))
     train, validation = vocabulary.encode(text[:-2]), vocabulary.encode(text[-2:])
-    left, right = figures.plot_corpus(Corpus("some", vocabulary, train, validation)).axes
-    labels = [t.get_text().replace("\\", "") for t in left.get_xticklabels()]
-    shares = {label: bar.get_height() for label, bar in zip(labels, left.patches, strict=True)}
+    rows = figures.plot_corpus(Corpus("some", vocabulary, train, validation)).axes
+    ticks = [tick for ax in rows for tick in ax.get_xticklabels()]
+    labels = [tick.get_text().replace("\\", "") for tick in ticks]
+    shares = dict(zip(labels, (bar.get_height() for ax in rows for bar in ax.patches), strict=True))
     names = {" ": "space", "\n": "line"}
     assert shares == pytest.approx({names.get(c, c): text.count(c) / len(text) for c in set(text)})
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
-    turned = {label for label, t in zip(labels, left.get_xticklabels(), strict=True) if t.get_rotation() == 90}
+    turned = {label for label, tick in zip(labels, ticks, strict=True) if tick.get_rotation() == 90}
     assert turned == {"space", "line"} & set(shares)
-    assert left.get_yscale() == "log"
-    assert left.get_title() == f"{len(vocabulary)} characters"
-    assert [bar.get_height() for bar in right.patches] == pytest.approx([(len(text) - 2) / 1e6, 2 / 1e6])
-    assert right.get_ylabel() == "million characters"
-    assert [t.get_text() for t in right.get_xticklabels()] == ["training", "validation"]
+    assert {ax.get_yscale() for ax in rows} == {"log"}
+    assert rows[0].get_title() == f"{len(vocabulary)} characters; {len(text) - 2} to train on, 2 held out"
 
 
 @pytest.mark.parametrize(("sharing", "count"), [("all", 1), ("heads", 3), ("none", 6)])
@@ -190,13 +321,20 @@ def test_a_filter_is_drawn_with_its_weights_and_its_gain():
 def test_a_kernel_map_colors_groups_like_their_means():
     groups = {"query": torch.tensor([[0, 1, 1]]), "key": torch.tensor([[2, 2, 0]])}
     figure = figures.kernel_map(groups, torch.rand(3, 4))
-    query, means, key = figure.axes
+    query, key, means = figure.axes
     for ax, group in ((query, groups["query"]), (key, groups["key"])):
         image = ax.images[0]
         shown = image.cmap(image.norm(image.get_array()))[0]
         for place, i in enumerate(group[0].tolist()):
             assert tuple(shown[place][:3]) == to_rgb(means.lines[i].get_color())
     assert len(means.lines[0].get_ydata()) == 4
+    assert legend_of(figure) == ["kind 1", "kind 2", "kind 3"]
+
+
+def test_the_kinds_of_a_kernel_map_have_names_and_the_kernel_at_the_start():
+    figure = figures.kernel_map({"key": torch.tensor([[0, 1]])}, torch.rand(2, 3), ["flat", "steep"], torch.ones(3))
+    assert legend_of(figure) == ["flat", "steep", "at the start"]
+    assert figure.axes[-1].lines[2].get_ydata().tolist() == [1, 1, 1]
 
 
 def test_differences_are_grey_where_the_interval_holds_zero():
@@ -226,6 +364,14 @@ def test_scattered_points_are_labelled():
     assert low < 0 < 1000 < high
 
 
+def test_a_label_that_has_no_room_beside_its_point_is_led_to_it():
+    points = {f"a long label {i}": (i / 100, 1 + i / 1000) for i in range(9)}
+    (ax,) = figures.scatter({**points, "far": (9, 9)}, "x", "y").axes
+    leaders = ax.lines[11:]
+    assert len(leaders) >= 7
+    assert {(line.get_xdata()[0], line.get_ydata()[0]) for line in leaders} <= set(points.values())
+
+
 def test_masks_show_where_a_query_sees_a_key():
     left, right = figures.masks({"a": torch.tensor([[True, False]]), "b": torch.ones(3, 2, dtype=torch.bool)}).axes
     assert left.images[0].get_array().tolist() == [[1, 0]]
@@ -236,11 +382,20 @@ def test_masks_show_where_a_query_sees_a_key():
 def test_a_hierarchy_is_drawn_from_the_model():
     model = build_model("hourglass", vocab_size=5, d_model=8, n_heads=2, hierarchy="2@1 1@2 3@4 1@2 2@1")
     (ax,) = diagrams.draw_hierarchy(model.body, 9).axes
-    labels = ["2 layers at length 9", "1 layer at length 5", "3 layers at length 3"]
-    assert [t.get_text() for t in ax.texts] == [*labels, *labels[1::-1]]
-    boxes = [p for p in ax.patches if p.get_width() < 5]
-    ends = sorted({round(b.get_x() + b.get_width()) for b in boxes if abs(b.get_y() + 0.36 - 2) < 0.1})
+    labels = ["2 layers\nat length 9", "1 layer\nat length 5", "3 layers\nat length 3"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == [*labels, *labels[1::-1]]
+    boxes = [p for p in ax.patches if p.get_height() == 0.5]
+    ends = sorted({round(b.get_x() + b.get_width()) for b in boxes if abs(b.get_y() + 0.25 - 2) < 0.1})
     assert ends == [0, 4, 8]  # windows of four end at tokens 0, 4 and 8
+
+
+def test_lines_of_a_hierarchy_say_what_a_vector_is_made_from():
+    model = build_model("hourglass", vocab_size=5, d_model=8, n_heads=2, hierarchy="1@1 1@3 1@1")
+    (ax,) = diagrams.draw_hierarchy(model.body, 9).axes
+    joined = {(tuple(line.get_xdata()), line.get_ydata()[0] > 1) for line in ax.lines}
+    down = {(token, max(-0.3, -(-token // 3) * 3 - 1)) for token in range(7)}  # tokens 1, 2 and 3 make window 1
+    up = {(max(-0.3, token // 3 * 3 - 1), token) for token in range(9)}  # which tokens 3, 4 and 5 read
+    assert joined == {(x, False) for x in down} | {(x, True) for x in up}
 
 
 @pytest.mark.parametrize("d_attention", [None, 4])
