@@ -9,8 +9,9 @@ What is notable:
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from .checks import require, require_int
 from .family import parameter_count
 from .gmlp import GMLPBlock
 from .training import parameter_groups
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,14 @@ class DigitTraining:
 @torch.no_grad()
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, mask: Tensor | None = None) -> float:
     """The share of images whose largest logit is that of their label."""
-    return (model(images, mask).argmax(1) == labels).float().mean().item()
+    logits = model(images) if mask is None else model(images, mask)
+    return (logits.argmax(1) == labels).float().mean().item()
 
 
-def train_digits(config: DigitTraining | None = None, show_progress: bool = True) -> tuple[DigitClassifier, float]:
-    """Train a classifier on the digits.
+def train_digits(
+    config: DigitTraining | None = None, show_progress: bool = True, make: Callable[[], M] = DigitClassifier
+) -> tuple[M, float]:
+    """Train a classifier on the digits, the one that ``make`` returns: images to logits.
 
     Returns:
         The model, and the seconds that it took.
@@ -140,7 +146,7 @@ def train_digits(config: DigitTraining | None = None, show_progress: bool = True
     config = config or DigitTraining()
     digits = load_digits()
     torch.manual_seed(config.seed)
-    model = DigitClassifier()
+    model = make()
     optimizer = torch.optim.AdamW(parameter_groups(model, config.weight_decay), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, config.steps, pct_start=0.1)
     started = time.perf_counter()
@@ -155,9 +161,9 @@ def train_digits(config: DigitTraining | None = None, show_progress: bool = True
     return model.eval(), time.perf_counter() - started
 
 
-def digit_record(config: DigitTraining) -> dict[str, Any]:
+def digit_record(config: DigitTraining, make: Callable[[], nn.Module] = DigitClassifier) -> dict[str, Any]:
     """Train, and return what a study records: the configuration, held-out accuracy, seconds and parameters."""
-    model, seconds = train_digits(config)
+    model, seconds = train_digits(config, make=make)
     digits = load_digits()
     return {
         "run": asdict(config),
