@@ -9,9 +9,8 @@ What is notable:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +21,6 @@ from .checks import require, require_int
 from .family import parameter_count
 from .gmlp import GMLPBlock
 from .training import parameter_groups
-
-M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -133,10 +130,8 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, mask: Tensor | No
     return (logits.argmax(1) == labels).float().mean().item()
 
 
-def train_digits(
-    config: DigitTraining | None = None, show_progress: bool = True, make: Callable[[], M] = DigitClassifier
-) -> tuple[M, float]:
-    """Train a classifier on the digits, the one that ``make`` returns: images to logits.
+def train_digits(config: DigitTraining | None = None, show_progress: bool = True) -> tuple[DigitClassifier, float]:
+    """Train a classifier on the digits.
 
     Returns:
         The model, and the seconds that it took.
@@ -146,7 +141,7 @@ def train_digits(
     config = config or DigitTraining()
     digits = load_digits()
     torch.manual_seed(config.seed)
-    model = make()
+    model = DigitClassifier()
     optimizer = torch.optim.AdamW(parameter_groups(model, config.weight_decay), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, config.steps, pct_start=0.1)
     started = time.perf_counter()
@@ -161,9 +156,9 @@ def train_digits(
     return model.eval(), time.perf_counter() - started
 
 
-def digit_record(config: DigitTraining, make: Callable[[], nn.Module] = DigitClassifier) -> dict[str, Any]:
+def digit_record(config: DigitTraining) -> dict[str, Any]:
     """Train, and return what a study records: the configuration, held-out accuracy, seconds and parameters."""
-    model, seconds = train_digits(config, make=make)
+    model, seconds = train_digits(config)
     digits = load_digits()
     return {
         "run": asdict(config),

@@ -114,9 +114,7 @@ def equal_cost(answer: Any) -> None:
         expect(gate == attention, f"with F = {F_:g} the gate takes {values}{hint}")
 
 
-def block(
-    x: Tensor, up: Tensor, down: Tensor, weight: Tensor, bias: Tensor, without: str = ""
-) -> Tensor:
+def block(x: Tensor, up: Tensor, down: Tensor, weight: Tensor, bias: Tensor, without: str = "") -> Tensor:
     """(5.2) without learned scales in its norms, and with one thing left out or wrong."""
     T, D = x.shape[1:]
     z = (x if without == "norm" else F.layer_norm(x, (D,))) @ up.T

@@ -75,12 +75,13 @@ def triangle_tiles(tiles: Sequence[tuple[slice, slice]], T: int) -> Figure:
 
 
 @styled
-def loss_in_band(live: Metrics, recorded: Sequence[Metrics], top: float) -> Figure:
-    """The validation loss of a run in the band between the lowest and the highest of recorded runs."""
+def loss_in_band(live: Metrics, recorded: Sequence[Metrics], margin: float, top: float) -> Figure:
+    """The validation loss of a run, and a band of ``margin`` nats to both sides of the mean of recorded runs."""
     figure, ax = plt.subplots(figsize=(WIDTH, 3.0), layout="constrained")
     steps = [record["step"] for record in recorded[0]]
-    low, high = ([f(r["validation_loss"] for r in at) for at in zip(*recorded, strict=True)] for f in (min, max))
-    ax.fill_between(steps, low, high, color=COLORS["gMLP"], alpha=0.25, lw=0, label="recorded runs")
+    mean = torch.tensor([[record["validation_loss"] for record in run] for run in recorded]).mean(0)
+    label = f"recorded ± {margin:g}"
+    ax.fill_between(steps, mean - margin, mean + margin, color=OPEN, alpha=0.4, lw=0, label=label)
     x, y = ([record[key] for record in live] for key in ("step", "validation_loss"))
     ax.plot(x, y, color=COLORS["primer-ez"], marker="o", label="your run")
     ax.set(xlabel="step", ylabel="validation loss (nats)", ylim=(None, top))
@@ -113,9 +114,7 @@ def learned_bias(bias: Tensor) -> Figure:
     figure, ax = plt.subplots(figsize=(WIDTH, 2.6), layout="constrained")
     away = (bias - 1).detach().float().cpu()
     limit = away.abs().max().item()
-    image = ax.imshow(
-        away.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
-    )
+    image = ax.imshow(away.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
     ax.set_yticks(range(len(away)), range(1, len(away) + 1))
     ax.set(xlabel="position", ylabel="block")
     figure.colorbar(image, ax=ax, label="b − 1")
