@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from efficient_transformers import LanguageModel, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers import GMLPBlock, LanguageModel, TrainingConfig, build_model, load_corpus, train
 from efficient_transformers.family import parameter_count
 from efficient_transformers.logs import finite
 from efficient_transformers.study import Record, Run, append_record, environment, read_records
@@ -28,11 +28,16 @@ def training(seed: int) -> TrainingConfig:
     return TrainingConfig(300, 12, 64, eval_every=60, eval_batches=32, seed=seed)
 
 
+def blocks(model: LanguageModel) -> list[GMLPBlock]:
+    """The blocks of a gMLP."""
+    return [block for block in model.body.modules() if isinstance(block, GMLPBlock)]
+
+
 def spatial(change: Callable[[Tensor], object]) -> Callable[[LanguageModel], None]:
     """Change the spatial matrix of each block."""
 
     def start(model: LanguageModel) -> None:
-        for block in model.body:  # type: ignore[union-attr]
+        for block in blocks(model):
             change(block.gate.weight.data)
 
     return start
@@ -40,13 +45,13 @@ def spatial(change: Callable[[Tensor], object]) -> Callable[[LanguageModel], Non
 
 def closed(model: LanguageModel) -> None:
     """The bias of each gate starts at 0 instead of 1, so that almost nothing passes."""
-    for block in model.body:  # type: ignore[union-attr]
+    for block in blocks(model):
         nn.init.zeros_(block.gate.bias)
 
 
 def awake(model: LanguageModel) -> None:
     """The last matrix of each block starts like the others, not at zero."""
-    for block in model.body:  # type: ignore[union-attr]
+    for block in blocks(model):
         nn.init.normal_(block.down.weight, std=block.down.in_features**-0.5)
 
 
@@ -79,9 +84,9 @@ def execute(run: Run) -> Record:
         "run": run.describe(),
         "parameters": parameter_count(model),
         "metrics": [{k: round(v, 4) for k, v in finite(record).items()} for record in metrics],
-        "toeplitz": [round(toeplitz_share(block.gate.weight.detach()), 4) for block in model.body],  # type: ignore[union-attr]
-        "bias": [round(block.gate.bias.detach().mean().item(), 4) for block in model.body],  # type: ignore[union-attr]
-        "lag": [round(block.gate.weight.detach().diagonal(-1).mean().item(), 4) for block in model.body],  # type: ignore[union-attr]
+        "toeplitz": [round(toeplitz_share(block.gate.weight.detach()), 4) for block in blocks(model)],
+        "bias": [round(block.gate.bias.detach().mean().item(), 4) for block in blocks(model)],
+        "lag": [round(block.gate.weight.detach().diagonal(-1).mean().item(), 4) for block in blocks(model)],
         **environment(),
     }
 

@@ -24,7 +24,7 @@ from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
-NAMES = [name for name in ALL if name not in ("digits", "gmlp-starts", *DECLARED)]  # the studies before the protocol, language models
+NAMES = [name for name in ALL if name not in ("digits", "gmlp-starts", *DECLARED)]  # before the protocol
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 

@@ -36,7 +36,7 @@ def show_leaks(found: Tensor) -> None:
         from IPython import get_ipython
     except ImportError:
         return
-    if get_ipython() is not None:  # type: ignore[no-untyped-call]
+    if get_ipython() is not None:
         import matplotlib.pyplot as plt  # heavy libraries are imported where they are used
 
         from ..figures import leak_maps

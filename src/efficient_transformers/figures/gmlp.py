@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -115,7 +116,7 @@ def learned_bias(bias: Tensor) -> Figure:
     away = (bias - 1).detach().float().cpu()
     limit = away.abs().max().item()
     image = ax.imshow(away.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
-    ax.set_yticks(range(len(away)), range(1, len(away) + 1))
+    ax.set_yticks(range(len(away)), [str(block + 1) for block in range(len(away))])
     ax.set(xlabel="position", ylabel="block")
     figure.colorbar(image, ax=ax, label="b − 1")
     return figure
@@ -126,17 +127,15 @@ def gate_and_attention(gates: Mapping[str, Tensor], attentions: Mapping[str, Ten
     """For the same lines, above what a gate reads and below what a head reads, a color scale for each kind."""
     figure, axes = plt.subplots(2, len(gates), figsize=(WIDTH, 5.4), layout="constrained", squeeze=False)
     limit = max(w.abs().max().item() for w in gates.values())
-    kinds = (
-        ("gate", gates, {"cmap": DIVERGING, "vmin": -limit, "vmax": limit}),
-        ("attention", attentions, {"cmap": SEQUENTIAL, "vmin": 0, "vmax": 1}),
-    )
-    for i, (kind, maps, scale) in enumerate(kinds):
-        for ax, (line, matrix) in zip(axes[i], maps.items(), strict=True):
+    signed: dict[str, Any] = {"cmap": DIVERGING, "vmin": -limit, "vmax": limit}
+    shares: dict[str, Any] = {"cmap": SEQUENTIAL, "vmin": 0.0, "vmax": 1.0}
+    for row, kind, maps, scale in zip(axes, ("gate", "attention"), (gates, attentions), (signed, shares), strict=True):
+        for ax, (line, matrix) in zip(row, maps.items(), strict=True):
             image = ax.imshow(matrix.detach().float().cpu().numpy(), interpolation="nearest", **scale)
             ax.set(title=f"{kind}, {line}", xlabel="reads position")
             ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
-        axes[i, 0].set_ylabel("position")
-        figure.colorbar(image, ax=list(axes[i]), label="weight")
+        row[0].set_ylabel("position")
+        figure.colorbar(image, ax=list(row), label="weight")
     return figure
 
 
