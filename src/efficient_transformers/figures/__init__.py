@@ -3,7 +3,6 @@
 from .charts import by_depth, compare_losses, curves, differences, dots, filters, plot_corpus, plot_losses, scatter
 from .gmlp import (
     by_rate,
-    digit_examples,
     digit_filters,
     gate_and_attention,
     learned_bias,
@@ -30,7 +29,6 @@ __all__ = [
     "compare_losses",
     "curves",
     "differences",
-    "digit_examples",
     "digit_filters",
     "dots",
     "filters",

@@ -7,7 +7,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -187,18 +186,3 @@ def digit_filters(weight: Tensor, side: int) -> Figure:
     ax.plot(*zip(*own, strict=True), "o", mfc="none", mec="#117733", mew=1.3, markersize=5.5)
     ax.axis("off")
     return figure
-
-
-@styled
-def digit_examples(images: Tensor, labels: Tensor) -> Figure:
-    """A row of images with their labels."""
-    figure, axes = plt.subplots(1, len(images), figsize=(WIDTH, 1.1), layout="constrained")
-    for ax, image, label in zip(axes, images, labels, strict=True):
-        show_digit(ax, image, str(label.item()))
-    return figure
-
-
-def show_digit(ax: Axes, image: Tensor, title: str) -> None:
-    """One image with a title."""
-    ax.imshow(image.numpy(), cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
-    ax.set(title=title, xticks=[], yticks=[])
