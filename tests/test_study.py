@@ -24,7 +24,7 @@ from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
-NAMES = [name for name in ALL if name not in ("digits", *DECLARED)]  # the studies before the protocol, language models
+NAMES = [name for name in ALL if name not in ("digits", "gmlp-starts", *DECLARED)]  # before the protocol
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 
@@ -361,8 +361,8 @@ def studies():
 
 def test_every_file_of_results_belongs_to_a_study(studies):
     results = ROOT / "experiments" / "results"
-    assert {p.stem for p in results.glob("*.jsonl")} - set(DECLARED) == {*studies, "digits"}
-    assert not set(DECLARED) & {*studies, "digits"}
+    assert {p.stem for p in results.glob("*.jsonl")} - set(DECLARED) == {*studies, "digits", "gmlp-starts"}
+    assert not set(DECLARED) & {*studies, "digits", "gmlp-starts"}
     assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= {*studies, "step-times"}
 
 
@@ -436,3 +436,18 @@ def test_the_digits_are_those_of_the_script_and_good_enough():
     assert min(accuracies) >= 0.96
     assert all(record["seconds"] < 40 for record in records)
     assert all(record["machine"].endswith(", 1 thread(s)") for record in records)
+
+
+def test_the_starts_of_gmlp_are_those_of_the_script_and_say_where_they_come_from():
+    records, runs = study.load_study("gmlp-starts"), script("gmlp_starts").RUNS
+    described = sorted(json.dumps(run.describe(), sort_keys=True) for run in runs)
+    assert sorted(json.dumps(record["run"], sort_keys=True) for record in records) == described
+    for record in records:
+        training = record["run"]["training"]
+        assert record["metrics"][-1]["step"] == training["steps"]
+        assert math.log(79) - 0.3 < record["metrics"][0]["validation_loss"] < math.log(79) + 0.3
+        assert 1.8 < study.final_loss(record) < 2.4
+        assert len(record["toeplitz"]) == len(record["lag"]) == 8
+        assert all(0 < share <= 1 for share in record["toeplitz"])
+        assert record["machine"].endswith(", 1 thread(s)")
+        assert ("bias" in record) or record["run"]["label"] != "b = 0"

@@ -126,7 +126,8 @@ class DigitTraining:
 @torch.no_grad()
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, mask: Tensor | None = None) -> float:
     """The share of images whose largest logit is that of their label."""
-    return (model(images, mask).argmax(1) == labels).float().mean().item()
+    logits = model(images) if mask is None else model(images, mask)
+    return (logits.argmax(1) == labels).float().mean().item()
 
 
 def train_digits(config: DigitTraining | None = None, show_progress: bool = True) -> tuple[DigitClassifier, float]:

@@ -59,7 +59,8 @@ class TriangularProduct(torch.autograd.Function):
 def triangular_product(weight: Tensor, x: Tensor) -> Tensor:
     r"""The causal product :math:`y_t = \sum_{s \le t} W_{ts} x_s`.
 
-    On the CPU it takes half the multiply-adds of the whole matrix. Elsewhere, and under compilation, export and
+    On the CPU it takes fewer multiply-adds than the whole matrix: as many at 64 tokens, 0.62 of them at 256, and half
+    of them for long sequences. Elsewhere, and under compilation, export and
     ``torch.func`` transforms, it is one product with the masked matrix, which fewer and larger calls make faster.
 
     Args:

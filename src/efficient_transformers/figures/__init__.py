@@ -1,6 +1,17 @@
 """Every kind of figure in the book, one function each."""
 
 from .charts import by_depth, compare_losses, curves, differences, dots, filters, plot_corpus, plot_losses, scatter
+from .gmlp import (
+    by_rate,
+    digit_filters,
+    gate_and_attention,
+    learned_bias,
+    learned_matrix,
+    loss_in_band,
+    told_apart,
+    triangle_tiles,
+    written_out,
+)
 from .maps import heatmaps, kernel_map, leak_maps, masks, pixel_filters, spatial_weights
 from .primer_ez import learned_kernels, readings, worked_example
 from .style import (
@@ -42,22 +53,28 @@ __all__ = [
     "WIDTH",
     "bare_grid",
     "by_depth",
+    "by_rate",
     "clock_hands",
     "compare_losses",
     "curves",
     "differences",
+    "digit_filters",
     "dots",
     "filters",
     "fixed_ticks",
     "fold",
+    "gate_and_attention",
     "head_maps",
     "heatmaps",
     "kernel_map",
     "leak_maps",
+    "learned_bias",
     "learned_kernels",
+    "learned_matrix",
     "legend_above",
     "looks",
     "loss_and_landmarks",
+    "loss_in_band",
     "masks",
     "nth_color",
     "panel_grid",
@@ -71,5 +88,8 @@ __all__ = [
     "spatial_weights",
     "styled",
     "thin",
+    "told_apart",
+    "triangle_tiles",
     "worked_example",
+    "written_out",
 ]

@@ -1,1 +1,188 @@
 """The worked example and other drawings of Chapter 5, gMLP. All functions return the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Polygon, Rectangle
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from ..evidence import Comparison
+from ..training import Metrics
+from .style import COLORS, DIVERGING, NEW, PLAIN, SEQUENTIAL, nth_color, styled
+
+LOWER, HIGHER, OPEN = "#0072B2", "#D55E00", "#777777"  # an interval below 0, above it, or with 0 in it
+WIDTH = 5.6  # inches
+
+
+@styled
+def written_out(parts: Sequence[tuple[str, Tensor] | str], rows: Sequence[str], shaded: str = "") -> Figure:
+    """An equation between small matrices, with every number: operators, and matrices with their names above.
+
+    Args:
+        parts: names and matrices ``[rows, columns]``, and the signs between them.
+        rows: what each row is called.
+        shaded: the name of the matrix whose numbers, unless 0, stand out.
+    """
+    columns = [0.55 if isinstance(part, str) else part[1].shape[1] for part in parts]
+    n = len(rows)
+    unit = WIDTH / (sum(columns) + 0.9)
+    figure, ax = plt.subplots(figsize=(WIDTH, unit * (n + 1.1)), layout="constrained")
+    for y, name in enumerate(rows):
+        ax.text(-0.2, y + 0.5, name, ha="right", va="center")
+    x = 0.0
+    for part, wide in zip(parts, columns, strict=True):
+        if isinstance(part, str):
+            ax.text(x + wide / 2, n / 2, part, ha="center", va="center", fontsize=15)
+        else:
+            name, matrix = part
+            ax.text(x + wide / 2, -0.25, name, ha="center", va="bottom")
+            for y in range(n):
+                for i, value in enumerate(matrix[y].tolist()):
+                    color = NEW if name == shaded and value else PLAIN
+                    ax.add_patch(Rectangle((x + i + 0.03, y + 0.03), 0.94, 0.94, fc=color))
+                    number = f"{value:.2f}".rstrip("0").rstrip(".")
+                    ax.text(x + i + 0.5, y + 0.5, number, ha="center", va="center", color="#111111")
+        x += wide
+    ax.set(xlim=(-0.9, x), ylim=(n + 0.05, -1.0), aspect="equal")
+    ax.axis("off")
+    return figure
+
+
+@styled
+def triangle_tiles(tiles: Sequence[tuple[slice, slice]], T: int) -> Figure:
+    """The tiles of a lower triangle, with their sides: squares that are multiplied whole, and triangles."""
+    figure, ax = plt.subplots(figsize=(4.2, 4.0), layout="constrained")
+    for rows, columns in tiles:
+        x, y, side = columns.start, rows.start, rows.stop - rows.start
+        square = rows != columns
+        ax.add_patch(Rectangle((x, y), side, side, fc=LOWER if square else NEW, ec="white", lw=1.5))
+        if not square:
+            corner = [(x, y), (x + side, y), (x + side, y + side)]
+            ax.add_patch(Polygon(corner, closed=True, fc=HIGHER, ec="white", lw=0))
+        if square and side >= T / 8:
+            color = "white"
+            ax.text(x + side / 2, y + side / 2, f"{side}²", ha="center", va="center", color=color)
+    ticks = range(0, T + 1, T // 4)
+    ax.set(xlim=(0, T), ylim=(T, 0), xticks=ticks, yticks=ticks, aspect="equal")
+    ax.set(xlabel="position that is read, s", ylabel="position that reads, t")
+    return figure
+
+
+@styled
+def loss_in_band(live: Metrics, recorded: Sequence[Metrics], margin: float, top: float) -> Figure:
+    """The validation loss of a run, and a band of ``margin`` nats to both sides of the mean of recorded runs."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.0), layout="constrained")
+    steps = [record["step"] for record in recorded[0]]
+    mean = torch.tensor([[record["validation_loss"] for record in run] for run in recorded]).mean(0)
+    label = f"recorded ± {margin:g}"
+    ax.fill_between(steps, mean - margin, mean + margin, color=OPEN, alpha=0.4, lw=0, label=label)
+    x, y = ([record[key] for record in live] for key in ("step", "validation_loss"))
+    ax.plot(x, y, color=COLORS["primer-ez"], marker="o", label="your run")
+    ax.set(xlabel="step", ylabel="validation loss (nats)", ylim=(None, top))
+    ax.legend()
+    return figure
+
+
+@styled
+def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], back: int = 16) -> Figure:
+    """A causal spatial matrix as an image, and below it rows and the mean of all, aligned at the diagonal."""
+    figure, (top, below) = plt.subplots(2, 1, figsize=(4.8, 6.0), layout="constrained", height_ratios=(1.5, 1))
+    w = weight.detach().float().cpu().tril()
+    image = top.imshow(w.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
+    top.set(xlabel="position that is read, s", ylabel="position that reads, t")
+    figure.colorbar(image, ax=top, label="weight")
+    for i, t in enumerate(rows):
+        below.plot(range(back), w[t, : t + 1].flip(0)[:back], color=nth_color(i), lw=1, label=f"row {t}")
+    mean = [w.diagonal(-j).mean() for j in range(back)]
+    below.plot(range(back), mean, color=OPEN, marker=".", lw=2, label="mean")
+    below.axhline(0, color=OPEN, lw=0.8)
+    below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    below.set(xlabel="tokens back, t − s", ylabel="weight", ylim=(-limit, limit))
+    below.legend(ncols=2)
+    return figure
+
+
+@styled
+def learned_bias(bias: Tensor) -> Figure:
+    """How far each block's bias went from 1, blocks by positions."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.6), layout="constrained")
+    away = (bias - 1).detach().float().cpu()
+    limit = away.abs().max().item()
+    image = ax.imshow(away.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    ax.set_yticks(range(len(away)), [str(block + 1) for block in range(len(away))])
+    ax.set(xlabel="position", ylabel="block")
+    figure.colorbar(image, ax=ax, label="b − 1")
+    return figure
+
+
+@styled
+def gate_and_attention(gates: Mapping[str, Tensor], attentions: Mapping[str, Tensor]) -> Figure:
+    """For the same lines, above what a gate reads and below what a head reads, a color scale for each kind."""
+    figure, axes = plt.subplots(2, len(gates), figsize=(WIDTH, 5.4), layout="constrained", squeeze=False)
+    limit = max(w.abs().max().item() for w in gates.values())
+    signed: dict[str, Any] = {"cmap": DIVERGING, "vmin": -limit, "vmax": limit}
+    shares: dict[str, Any] = {"cmap": SEQUENTIAL, "vmin": 0.0, "vmax": 1.0}
+    for row, kind, maps, scale in zip(axes, ("gate", "attention"), (gates, attentions), (signed, shares), strict=True):
+        for ax, (line, matrix) in zip(row, maps.items(), strict=True):
+            image = ax.imshow(matrix.detach().float().cpu().numpy(), interpolation="nearest", **scale)
+            ax.set(title=f"{kind}, {line}", xlabel="reads position")
+            ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+        row[0].set_ylabel("position")
+        figure.colorbar(image, ax=list(row), label="weight")
+    return figure
+
+
+@styled
+def told_apart(rows: Mapping[str, Comparison], xlabel: str) -> Figure:
+    """A row for each pair: a dot per seed, the mean and its interval; gray where the pair is not told apart."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.36 * len(rows) + 0.9), layout="constrained")
+    for y, row in enumerate(rows.values()):
+        color = OPEN if not row.told_apart else LOWER if row.mean < 0 else HIGHER
+        ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4)
+        ax.plot([row.low, row.high], [y, y], color=color, lw=1.5)
+        ax.plot(row.mean, y, "D", color=color, markersize=5)
+    ax.axvline(0, color=OPEN, lw=0.8)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set(xlabel=xlabel, ylim=(len(rows) - 0.4, -0.6))
+    return figure
+
+
+@styled
+def by_rate(losses: Mapping[str, Mapping[float, Sequence[float]]]) -> Figure:
+    """Final losses against the learning rate: a dot for each seed, and a line through the means, for each model."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.2), layout="constrained")
+    for i, (label, found) in enumerate(losses.items()):
+        color = COLORS.get(label, nth_color(i))
+        for rate, values in found.items():
+            ax.plot([rate] * len(values), values, "o", color=color, alpha=0.5, markersize=4)
+        ax.plot(list(found), [sum(v) / len(v) for v in found.values()], color=color, label=label)
+    rates = list(next(iter(losses.values())))
+    ax.set(xscale="log", xlabel="learning rate", ylabel="final loss (nats)")
+    ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    ax.minorticks_off()
+    ax.legend()
+    return figure
+
+
+@styled
+def digit_filters(weight: Tensor, side: int) -> Figure:
+    """Rows of a two-sided spatial matrix over an image, each as an image where its own pixel is, which is circled."""
+    w = weight.detach().float().cpu().view(side, side, side, side)
+    figure, ax = plt.subplots(figsize=(5.4, 5.4), layout="constrained")
+    gap = side + 1
+    canvas = torch.full((side * gap - 1, side * gap - 1), torch.nan)
+    for y in range(side):
+        for x in range(side):
+            canvas[y * gap : y * gap + side, x * gap : x * gap + side] = w[y, x]
+    limit = w.abs().quantile(0.995).item()
+    ax.imshow(canvas.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
+    own = [(x * gap + x, y * gap + y) for y in range(side) for x in range(side)]
+    ax.plot(*zip(*own, strict=True), "o", mfc="none", mec="#117733", mew=1.3, markersize=5.5)
+    ax.axis("off")
+    return figure

@@ -1,0 +1,101 @@
+"""The drawings of Chapter 5 show what they are given, and no text in them is small."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.patches import Rectangle
+
+from efficient_transformers import Metrics, evidence, figures
+from efficient_transformers.products import tiles
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture(autouse=True)
+def drawn_legible_and_closed():
+    """Whatever a test made is drawn without a warning, at most 5.6 inches wide, with no text below the style's size."""
+    yield
+    with plt.style.context(figures.STYLE):
+        smallest = plt.rcParams["font.size"]
+    for number in plt.get_fignums():
+        figure = plt.figure(number)
+        figure.savefig(io.BytesIO(), dpi=30)
+        assert figure.get_size_inches()[0] <= 5.6
+        texts = [text for ax in figure.axes for text in ax.texts if text.get_text()]
+        assert all(text.get_fontsize() >= smallest for text in texts)
+    plt.close("all")
+
+
+def test_an_equation_is_written_out_with_every_number():
+    w, z = torch.tensor([[0.0, 0.0], [0.25, 0.0]]), torch.tensor([[1.0], [-1.0]])
+    (ax,) = figures.written_out([("$W$", w), "·", ("$z$", z), "=", ("$f$", w @ z)], ["a", "b"], shaded="$W$").axes
+    texts = [text.get_text() for text in ax.texts]
+    assert texts == ["a", "b", "$W$", "0", "0", "0.25", "0", "·", "$z$", "1", "-1", "=", "$f$", "0", "0.25"]
+    colors = [patch.get_facecolor() for patch in ax.patches]
+    assert len(colors) == 8
+    assert sum(color == colors[2] for color in colors) == 1  # what is not 0 in W stands out
+
+
+def test_tiles_are_drawn_where_they_are():
+    (ax,) = figures.triangle_tiles(tiles(0, 256), 256).axes
+    drawn = sum(p.get_width() * p.get_height() for p in ax.patches if isinstance(p, Rectangle))
+    assert drawn == sum((r.stop - r.start) * (c.stop - c.start) for r, c in tiles(0, 256))
+    assert [text.get_text() for text in ax.texts] == ["64²", "128²", "64²"]
+
+
+def test_a_run_is_drawn_in_the_band_around_the_mean():
+    runs = [Metrics({"step": s, "validation_loss": 3 - s / 100 + shift} for s in (0, 50)) for shift in (-0.1, 0.1)]
+    (ax,) = figures.loss_in_band(runs[0], runs, margin=0.25, top=4).axes
+    heights = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((2.25, 3.25))
+    assert ax.lines[0].get_ydata() == pytest.approx([2.9, 2.4])
+
+
+def test_rows_of_a_learned_matrix_are_aligned_at_the_diagonal():
+    w = torch.zeros(20, 20)
+    w += torch.diag(torch.full((19,), 0.5), -1)
+    _, below, *_ = figures.learned_matrix(w, 1.0, (9, 18), back=5).axes
+    for line in below.lines[:3]:
+        assert torch.as_tensor(line.get_ydata()).tolist() == [0, 0.5, 0, 0, 0]
+
+
+def test_blocks_count_from_one_and_biases_from_one():
+    ax = figures.learned_bias(torch.tensor([[1.0, 1.5], [0.5, 1.0]])).axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "2"]
+    assert ax.images[0].get_array().tolist() == [[0, 0.5], [-0.5, 0]]
+
+
+def test_gate_and_attention_have_a_scale_each():
+    w, a = torch.tensor([[0.0, 0.0], [-0.3, 0.1]]), torch.tensor([[1.0, 0.0], [0.5, 0.5]])
+    axes = figures.gate_and_attention({"one": w, "two": w}, {"one": a, "two": a.flip(0)}).axes
+    images = [ax.images[0] for ax in axes[:4]]
+    assert images[0].get_clim() == pytest.approx((-0.3, 0.3))
+    assert images[2].get_clim() == (0, 1)
+    assert [ax.get_title() for ax in axes[:4]] == ["gate, one", "gate, two", "attention, one", "attention, two"]
+
+
+def test_a_pair_that_is_not_told_apart_is_gray():
+    even = {0: 1.0, 1: 1.1, 2: 0.9}
+    pairs = {"same": (even, {0: 1.1, 1: 0.9, 2: 1.0}), "lower": ({s: x - 5 for s, x in even.items()}, even)}
+    (ax,) = figures.told_apart(evidence.compare(pairs), "difference").axes
+    assert ax.lines[2].get_color() == "#777777"
+    assert ax.lines[5].get_color() == "#0072B2"
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["same", "lower"]
+
+
+def test_losses_by_rate_have_a_dot_for_each_seed():
+    (ax,) = figures.by_rate({"gMLP": {0.001: [2.0, 2.2], 0.002: [1.9, 2.1]}}).axes
+    assert [len(line.get_xdata()) for line in ax.lines] == [2, 2, 2]
+    assert ax.lines[-1].get_ydata() == pytest.approx([2.1, 2.0])
+
+
+def test_filters_stand_where_their_pixel_is_and_it_is_circled():
+    weight = torch.eye(4)  # each pixel reads itself
+    (ax,) = figures.digit_filters(weight, 2).axes
+    canvas = ax.images[0].get_array()
+    for x, y in zip(*ax.lines[0].get_data(), strict=True):
+        assert canvas[int(y), int(x)] == 1
