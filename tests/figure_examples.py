@@ -73,7 +73,7 @@ GAINS = {"baseline": (0, 0.0), "width 5": (2304, 0.081), "width 7": (3456, 0.078
     )
 }
 EXAMPLES = {
-    "curves one": lambda: figures.curves({"": {"a": ([1, 2, 3], [1, 4, 9])}}, "distance in tokens", "product, relative"),
+    "curves one": lambda: figures.curves({"": {"a": ([1, 2, 3], [1, 4, 9])}}, "distance", "product, relative"),
     "curves names": lambda: figures.curves(
         {"": {name: (range(50), [i + x**0.5 for x in range(50)]) for i, name in enumerate(MODELS)}}, "step", "loss"
     ),
@@ -99,10 +99,10 @@ EXAMPLES = {
         losses(("baseline", "gMLP", "Toeplitz", "aMLP", "aMLP, Toeplitz", "hourglass"))
     ),
     "filters": lambda: figures.filters(
-        {"start": torch.tensor([0.5, 0.17, 0.17]), "mean of three": torch.ones(3) / 3, "difference": torch.tensor([0.5, -0.5, 0])}
+        {"start": torch.tensor([0.5, 0.17, 0.17]), "mean": torch.ones(3) / 3, "difference": torch.tensor([0.5, -0.5])}
     ),
     "differences": lambda: figures.differences(
-        {name: difference(-0.05 + 0.02 * i, 0.03) for i, name in enumerate((*MODELS, "kernels per head, random start"))},
+        {name: difference(-0.05 + 0.02 * i, 0.03) for i, name in enumerate((*MODELS, "kernels per head, no bias"))},
         "final loss minus that of Primer EZ (nats per character)",
     ),
     "scatter": lambda: figures.scatter(GAINS, "parameters more than the baseline", "gain in loss (nats per character)"),
@@ -117,7 +117,7 @@ EXAMPLES = {
     ),
     "few letters": lambda: figures.heatmaps({"": weights(8)}, "key", "query", ticks=list("the the "), boundaries=[3.5]),
     "letters without words": lambda: figures.heatmaps(head_maps(2, 40), "key", "query", ticks=["a"] * 40),
-    "words": lambda: figures.heatmaps(head_maps(2, 8), "key", "query", ticks=["shortened", "windows", "of", "four"] * 2),
+    "words": lambda: figures.heatmaps(head_maps(2, 8), "key", "query", ticks=["short", "windows", "of", "four"] * 2),
     "kernels": lambda: figures.heatmaps(
         {name: torch.randn(32, 3) for name in ("query", "key", "value")},
         "tokens back", "channel", diverging=True, limit=1.0, colorbar="weight",
@@ -135,9 +135,11 @@ EXAMPLES = {
     "masks": lambda: figures.masks(
         {"shortening": torch.ones(5, 20).tril(4).bool(), "up-sampling": torch.ones(20, 5).tril().bool()}
     ),
-    "three masks": lambda: figures.masks({name: torch.ones(8, 8).tril().bool() for name in ("causal", "window", "piece")}),
+    "three masks": lambda: figures.masks({name: torch.ones(8, 8).tril().bool() for name in ("a", "b", "c")}),
     "kernel map": lambda: figures.kernel_map(
-        {name: torch.randint(5, (4, 32)) for name in ("query", "key", "value")}, torch.randn(5, 3), start=torch.ones(3) / 2
+        {name: torch.randint(5, (4, 32)) for name in ("query", "key", "value")},
+        torch.randn(5, 3),
+        start=torch.ones(3) / 2,
     ),
     "spatial weights": lambda: figures.spatial_weights(torch.randn(64, 64), 2.0, (16, 32, 48)),
     "pixel filters": lambda: figures.pixel_filters(torch.randn(64, 64), 8),

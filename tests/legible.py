@@ -10,8 +10,7 @@ LEAST = 10.5  # points
 
 
 def letters(figure):
-    """Every text that is shown."""
-    figure.draw_without_rendering()
+    """Every text that is shown, in a figure that has been drawn."""
     for ax in figure.axes:  # ticks beyond the limits exist, but are not drawn
         for axis in (ax.xaxis, ax.yaxis):
             low, high = sorted(axis.get_view_interval())
@@ -34,7 +33,6 @@ def small_letters(figure):
 
 def width(figure):
     """How wide the figure is when it is stored, cut at its contents, without the margin, in inches."""
-    figure.draw_without_rendering()
     return max(figure.get_figwidth(), figure.get_tightbbox().width)
 
 

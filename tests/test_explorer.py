@@ -1,12 +1,14 @@
 """The explorer: a frame for every combination, shown by sliders with a kernel and by plain HTML without one."""
 
 import base64
+import io
 import re
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from PIL import Image
 
 from efficient_transformers.explorer import Explorer
 
@@ -88,6 +90,27 @@ def test_resolution_is_dots_per_inch():
     assert width(80) == pytest.approx(2 * width(40), abs=2)
 
 
+def test_frames_are_shown_at_the_size_of_the_other_figures_whatever_their_resolution():
+    for dpi in (50, 200):
+        shown = Page(explorer(dpi=dpi).static_html()).all("img")
+        assert {(image["width"], image["height"]) for image in shown} == {("100", "50")}
+
+
+def test_frames_are_opaque_since_a_widget_may_stand_on_a_dark_page():
+    def draw(**_):
+        return plt.figure(figsize=(1, 1), facecolor="none")
+
+    made = explorer(draw=draw)
+    assert Image.open(io.BytesIO(made.frames[0])).convert("RGBA").getextrema() == ((255, 255),) * 4
+
+
+def test_words_for_those_who_cannot_see_a_frame_end_with_its_values():
+    alts = [image["alt"] for image in Page(explorer().static_html()).all("img")]
+    heads = ("first", "second")
+    assert alts[:2] == [f"The value of each slider. Here: layer 1, attention head {head}." for head in heads]
+    assert len(set(alts)) == 6
+
+
 def test_values_may_come_from_any_iterable():
     grid = {"a": {"x": 1, "y": 2}, "b": (n * n for n in range(3))}
     made = Explorer(**TINY, **grid)
@@ -131,6 +154,23 @@ def test_sliders_move_one_explorer_only():
     assert picture_of(other.picture.value) == other.frames[0]
 
 
+def test_a_slider_starts_where_it_is_told():
+    made = explorer(start={"layer": 3})
+    assert [slider.label for slider in made.sliders] == ["3", "first"]
+    assert picture_of(made.picture.value) == made.frames[4]
+    page = Page(made.static_html())
+    assert [slider["value"] for slider in page.all("input")] == ["2", "0"]
+    assert ["hidden" in image for image in page.all("img")] == [True] * 4 + [False, True]
+    assert page.text.split("(root")[0].split() == ["layer", "3", "attention", "head", "first"]
+    assert base64.b64decode(made._repr_mimebundle_()["image/png"]) == made.frames[4]
+
+
+@pytest.mark.parametrize("start", [{"layer": 9}, {"head": "first"}], ids=str)
+def test_a_start_that_no_slider_has_is_refused(start):
+    with pytest.raises(ValueError, match="expected a value of that slider"):
+        explorer(start=start)
+
+
 # HTML, without one
 
 
@@ -148,6 +188,7 @@ def test_html_has_a_labelled_slider_for_each_name():
     assert [slider["type"] for slider in sliders] == ["range", "range"]
     assert [(slider["min"], slider["max"], slider["value"]) for slider in sliders] == [("0", "2", "0"), ("0", "1", "0")]
     assert [slider["data-values"] for slider in sliders] == ["1|2|3", "first|second"]
+    assert [slider["aria-valuetext"] for slider in sliders] == ["1", "first"]
     assert page.text.split("(root")[0].split() == ["layer", "1", "attention", "head", "first"]
     assert [tag for tag, _ in page.tags if tag in ("label", "input", "output")] == ["label", "input", "output"] * 2
 
@@ -189,12 +230,12 @@ def test_words_and_values_are_escaped():
     alt, value = 'x < y & "z" <script>alert(1)</script>', '<b class="c">'
     made = Explorer(lambda **_: write(1), alt, 20, **{"a<i>": [value, "&amp;"]})
     page = Page(made.static_html())
-    assert [image["alt"] for image in page.all("img")] == [alt, alt]
+    assert [image["alt"] for image in page.all("img")] == [f"{alt} Here: a<i> {v}." for v in (value, "&amp;")]
     assert page.all("input")[0]["data-values"] == f"{value}|&amp;"
     assert {tag for tag, _ in page.tags} == {"div", "label", "input", "output", "img", "script"}
     assert len(page.all("script")) == 1
     assert page.text.startswith(f"a<i>  {value} ")
-    assert Page(made.picture.value).all("img")[0]["alt"] == alt
+    assert Page(made.picture.value).all("img")[0]["alt"].startswith(alt)
 
 
 # What is displayed

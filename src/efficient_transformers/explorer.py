@@ -78,7 +78,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
         ]
         self.sliders = [
             ipywidgets.SelectionSlider(
-                options=[(str(v), i) for i, v in enumerate(choices)], value=self.first[name], description=label(name)
+                options=[(str(v), i) for i, v in enumerate(choices)], index=self.first[name], description=label(name)
             )
             for name, choices in self.values.items()
         ]

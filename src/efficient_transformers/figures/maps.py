@@ -63,11 +63,8 @@ def heatmaps(
     extra = 0.3 if any(matrices) else 0.1
     figure, axes = panel_grid(n, down + extra, columns=wide)
     largest = limit or max(m.abs().max().item() for m in matrices.values())
-    scale: dict[str, Any] = {
-        "vmin": -largest if diverging else 0.0,
-        "vmax": largest,
-        "cmap": DIVERGING if diverging else SEQUENTIAL,
-    }
+    cmap, smallest = (DIVERGING, -largest) if diverging else (SEQUENTIAL, 0.0)
+    scale: dict[str, Any] = {"vmin": smallest, "vmax": largest, "cmap": cmap}
     room = 0.25
     alike = len({matrix.shape for matrix in matrices.values()}) == 1  # inner panels need no numbers of their own
     for i, (ax, (title, matrix)) in enumerate(zip(axes, matrices.items(), strict=True)):
