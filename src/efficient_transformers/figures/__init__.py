@@ -3,6 +3,7 @@
 from .charts import by_depth, compare_losses, curves, differences, dots, filters, plot_corpus, plot_losses, scatter
 from .maps import heatmaps, kernel_map, leak_maps, masks, pixel_filters, spatial_weights
 from .style import COLORS, DIVERGING, NEW, OTHERS, PLAIN, SEQUENTIAL, STYLE, bare_grid, nth_color, styled
+from .variations import attention_maps, gain_map, gains, kernel_owners, knobs, verdicts, waves
 
 __all__ = [
     "COLORS",
@@ -12,6 +13,7 @@ __all__ = [
     "PLAIN",
     "SEQUENTIAL",
     "STYLE",
+    "attention_maps",
     "bare_grid",
     "by_depth",
     "compare_losses",
@@ -19,8 +21,12 @@ __all__ = [
     "differences",
     "dots",
     "filters",
+    "gain_map",
+    "gains",
     "heatmaps",
     "kernel_map",
+    "kernel_owners",
+    "knobs",
     "leak_maps",
     "masks",
     "nth_color",
@@ -30,4 +36,6 @@ __all__ = [
     "scatter",
     "spatial_weights",
     "styled",
+    "verdicts",
+    "waves",
 ]
