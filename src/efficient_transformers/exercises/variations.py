@@ -84,7 +84,8 @@ def how_far_back(answer: Any) -> None:
         expect(False, f"{asked} {reason}")
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, rotary: bool) -> Tensor:
+def attend(projected: Tensor, rotary: bool) -> Tensor:
+    q, k, v = projected
     q, k = (rotate(q), rotate(k)) if rotary else (q, k)
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
@@ -103,11 +104,11 @@ def which_bias_matters(answer: Any) -> None:
     x, biases = torch.randn(3, 1, 9, 8, generator=generator), torch.randn(3, 8, generator=generator)  # q, k, v
     for said, rotary in zip(answer, (False, True), strict=True):
         when = "with rotation" if rotary else "without rotation"
-        whole = attend(*(x + biases[:, None, None]), rotary=rotary)
+        whole = attend(x + biases[:, None, None], rotary)
         for i, name in enumerate("qkv"):
             fewer = biases.clone()
             fewer[i] = 0
-            change = (attend(*(x + fewer[:, None, None]), rotary=rotary) - whole).abs().max().item()
+            change = (attend(x + fewer[:, None, None], rotary) - whole).abs().max().item()
             if name in said:
                 moved = f"{when}, leaving out {name}'s bias changes an output by up to {change:.2f}: {reasons[name]}"
                 expect(change < 1e-4, moved)

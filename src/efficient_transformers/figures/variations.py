@@ -9,6 +9,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ..convolution import CausalDepthwiseConv
@@ -125,15 +126,16 @@ def gain_map(layers: Mapping[str, Mapping[str, Tensor]], start: Tensor) -> Figur
     """For each layer a panel, for each kernel ``[..., W]`` a dot: its gain for a constant, and for an alternation."""
     figure, axes = plt.subplots(2, 2, figsize=(5.6, 5.6), sharex=True, sharey=True, layout="constrained")
     for ax, (title, kinds) in zip(axes.flat, layers.items(), strict=True):
-        ax.plot([0, 2], [0, 2], color="#BBBBBB", lw=0.8, zorder=0)
+        ax.plot([0, 1.3], [0, 1.3], color="#BBBBBB", lw=0.8, zorder=0)
         for i, (kind, kernels) in enumerate(kinds.items()):
             ax.plot(*ends(kernels), ".", color=nth_color((0, 2)[i]), markersize=4, alpha=0.7, label=kind)
         ax.plot(*ends(start), "+", color="black", markersize=13, markeredgewidth=2, label="start")
         ax.set_title(title, loc="left")
         ax.set_box_aspect(1)
-        ax.set(xlim=(0, 1.6), ylim=(0, 1.6), xticks=(0, 0.5, 1, 1.5), yticks=(0, 0.5, 1, 1.5))
-    figure.supxlabel("gain for a constant")
-    figure.supylabel("gain for what alternates")
+        ax.set(xlim=(0, 1.3), ylim=(0, 1.3), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+    for below, beside in zip(axes[1], axes[:, 0], strict=True):
+        below.set_xlabel("gain for a constant")
+        beside.set_ylabel("gain for an alternation")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=3, loc="outside upper center", markerscale=1.5)
     return figure
 
@@ -156,8 +158,9 @@ def attention_maps(maps: Mapping[str, Tensor], characters: Sequence[str]) -> Fig
         ax.set_xticks(range(len(shown)), shown)
         ax.set_yticks(range(len(shown)), shown)
         ax.tick_params(length=0, pad=2)
-    figure.supxlabel("character that is looked at")
-    figure.supylabel("character that looks")
+    for below, beside in zip(axes[1], axes[:, 0], strict=True):
+        below.set_xlabel("looked at")
+        beside.set_ylabel("looking")
     return figure
 
 
@@ -171,6 +174,7 @@ def verdicts(rows: Mapping[str, Comparison], xlabel: str) -> Figure:
         ax.plot([row.low, row.high], [y, y], color=color, lw=1.5)
         ax.plot(row.mean, y, "D", color=color, markersize=5)
     ax.axvline(0, color=OPEN, lw=0.8)
+    ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set(xlabel=xlabel, ylim=(len(rows) - 0.4, -0.6))
     return figure
