@@ -38,6 +38,7 @@ from .style import (
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
+from .variations import attention_maps, gain_map, gains, kernel_owners, knobs, verdicts, waves
 
 __all__ = [
     "COLORS",
@@ -51,6 +52,7 @@ __all__ = [
     "SEQUENTIAL",
     "STYLE",
     "WIDTH",
+    "attention_maps",
     "bare_grid",
     "by_depth",
     "by_rate",
@@ -63,10 +65,14 @@ __all__ = [
     "filters",
     "fixed_ticks",
     "fold",
+    "gain_map",
+    "gains",
     "gate_and_attention",
     "head_maps",
     "heatmaps",
     "kernel_map",
+    "kernel_owners",
+    "knobs",
     "leak_maps",
     "learned_bias",
     "learned_kernels",
@@ -90,6 +96,8 @@ __all__ = [
     "thin",
     "told_apart",
     "triangle_tiles",
+    "verdicts",
+    "waves",
     "worked_example",
     "written_out",
 ]

@@ -1,0 +1,84 @@
+"""The drawings of Chapter 3, and the leak map that an exercise draws of the reader's own answer."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from wrong_answers.variations import fft
+
+from efficient_transformers import CausalDepthwiseConv, figures
+from efficient_transformers.evidence import Comparison
+from efficient_transformers.exercises import check
+from efficient_transformers.figures.variations import BETTER, OPEN, WORSE, ends
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def comparison(mean, told_apart):
+    return Comparison([mean, mean], mean, mean - 0.01, mean + 0.01, 0.5, told_apart)
+
+
+def drawings():
+    wave = torch.tensor([1.0, -1.0] * 4)
+    line = (torch.linspace(0, 0.5, 9), torch.ones(9))
+    yield figures.knobs()
+    yield figures.waves({"a": (wave, wave / 2), "b": (wave, wave)})
+    yield figures.gains({"kernel": line})
+    yield figures.gains({"kernel": line}, {"text": line})
+    yield figures.kernel_owners({"all": CausalDepthwiseConv(8, 2, sharing="all"), "heads": CausalDepthwiseConv(8, 2)})
+    yield figures.gain_map(
+        {f"layer {i}": {"keys": torch.rand(2, 4, 3), "values": torch.rand(2, 4, 3)} for i in range(4)}, torch.ones(3)
+    )
+    yield figures.attention_maps({f"head {h}": torch.eye(5) for h in range(4)}, "To be")
+    yield figures.verdicts({"a": comparison(0.1, True), "b": comparison(0.0, False)}, "difference")
+
+
+def test_drawings_fit_the_page_and_their_text_is_large_enough():
+    for figure in drawings():
+        figure.savefig(io.BytesIO(), dpi=30)
+        assert figure.get_size_inches()[0] <= 5.6
+        sizes = [t.get_fontsize() for t in figure.findobj(plt.Text) if t.get_text()]
+        assert min(sizes) >= 10, "nothing is smaller than the style's default"
+
+
+def test_a_verdict_has_the_color_of_its_direction_or_none():
+    rows = {"better": comparison(-0.1, True), "worse": comparison(0.1, True), "open": comparison(0.1, False)}
+    ax = figures.verdicts(rows, "difference").axes[0]
+    diamonds = [line.get_color() for line in ax.lines if line.get_marker() == "D"]
+    assert diamonds == [BETTER, WORSE, OPEN]
+
+
+def test_the_gains_of_a_kernel_are_its_sum_and_its_alternating_sum():
+    kernels = torch.tensor([[0.5, 1 / 6, 1 / 6], [1.0, -1.0, 0.0]])
+    constant, alternating = ends(kernels)
+    torch.testing.assert_close(constant, torch.tensor([5 / 6, 0.0]))
+    torch.testing.assert_close(alternating, torch.tensor([0.5, 2.0]))
+
+
+def test_places_that_share_a_kernel_have_one_color():
+    convs = {s: CausalDepthwiseConv(8, 2, sharing=s) for s in ("all", "heads", "none")}
+    shown = [torch.as_tensor(ax.images[0].get_array()) for ax in figures.kernel_owners(convs).axes]
+    assert [len(grid.unique()) for grid in shown] == [1, 4, 8]
+    assert torch.equal(shown[1][0], shown[1][1])
+
+
+def test_the_leak_of_an_answer_is_drawn_in_a_notebook_and_nowhere_else(monkeypatch, capsys):
+    space = {"torch": torch}
+    exec(fft(more=""), space)
+    check("3.5", space["answer"])
+    assert plt.get_fignums() == []
+    monkeypatch.setattr(plt, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    check("3.5", space["answer"])
+    image = plt.gcf().axes[0].images[0].get_array()
+    assert (image == 2).sum() == 3  # red: outputs 0 and 1 read the last two tokens
+    assert capsys.readouterr().out.count("wraps round") == 2
