@@ -1,6 +1,7 @@
 """Every kind of figure in the book, one function each."""
 
 from .charts import by_depth, compare_losses, curves, differences, dots, filters, plot_corpus, plot_losses, scatter
+from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom, window_attention
 from .maps import heatmaps, kernel_map, leak_maps, masks, pixel_filters, spatial_weights
 from .style import COLORS, DIVERGING, NEW, OTHERS, PLAIN, SEQUENTIAL, STYLE, bare_grid, nth_color, styled
 
@@ -14,7 +15,9 @@ __all__ = [
     "STYLE",
     "bare_grid",
     "by_depth",
+    "by_hand",
     "compare_losses",
+    "cost_by_length",
     "curves",
     "differences",
     "dots",
@@ -29,5 +32,9 @@ __all__ = [
     "plot_losses",
     "scatter",
     "spatial_weights",
+    "stairs",
     "styled",
+    "waist",
+    "who_sees_whom",
+    "window_attention",
 ]
