@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator
 from torch import Tensor
 
 from .style import COLORS, OTHERS, SEQUENTIAL, styled
@@ -55,7 +56,7 @@ def _box(ax: Axes, first: int, last: int, y: float, color: str, text: str = "") 
     """A box over the tokens ``first`` to ``last``."""
     ax.add_patch(Rectangle((first - 0.44, y - 0.3), last - first + 0.88, 0.6, fc=color, ec="#555555", lw=0.6))
     if text:
-        ax.text((first + last) / 2, y, text, ha="center", va="center", color="black")
+        ax.text((first + last) / 2, y, text, ha="center", va="center", color="#777777" if color == "none" else "black")
 
 
 def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -169,6 +170,8 @@ def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Seq
         ax.set(xscale="log", yscale="log", ylabel=title)
         ax.set_xticks(list(lengths), [f"{n:,}" for n in lengths])
         ax.minorticks_off()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter("{x:g}")
     axes[-1, 0].set_xlabel("length")
     axes[0, 0].legend()
     return figure
