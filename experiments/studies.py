@@ -64,6 +64,24 @@ LONG = {
     "hourglass": ("hourglass", {"hierarchy": "1@1 6@4 1@1"}, 625),
 }
 
+# Chapter 4: what would undo that comparison. A shallow baseline of about the hourglass's multiply-adds for as many
+# steps, and an hourglass that is annealed to its own end after as many steps as the deep baseline.
+LONG_CONTROLS = {
+    "baseline, 3 layers": ("transformer", {"n_layers": 3}, 625),
+    "hourglass, 250 steps": ("hourglass", {"hierarchy": "1@1 6@4 1@1"}, 250),
+}
+
+# Chapter 4: what the chapter trains live, so that a reader knows which loss is normal.
+LIVE: dict[str, tuple[str, dict[str, Any]]] = {
+    "baseline": ("transformer", {"n_layers": 4}),
+    "hourglass": ("hourglass", {"hierarchy": "1@1 2@4 1@1"}),
+    "waist only": ("hourglass", {"hierarchy": "0@1 4@4 0@1"}),
+    "attention": (
+        "hourglass",
+        {"hierarchy": "1@1 2@4 1@1", "shortening": "attention", "up_sampling": "attention"},
+    ),
+}
+
 # Chapter 5: gMLP and its alternatives, against the baseline; 3/4 of the channels where nothing is
 # split, so that the projections have the same parameters. A context of 64, in eight blocks.
 GATES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -132,6 +150,21 @@ STUDIES = {
         )
         for seed in SEEDS
         for label, (model, options, steps) in LONG.items()
+    ],
+    "long-context-controls": [
+        Run(
+            label,
+            model,
+            TrainingConfig(steps, 4, 512, eval_every=25, eval_batches=8, seed=seed),
+            {"max_seq_len": 512, **options},
+        )
+        for seed in SEEDS
+        for label, (model, options, steps) in LONG_CONTROLS.items()
+    ],
+    "hourglass-live": [
+        Run(label, model, TrainingConfig(200, 6, 128, eval_every=200, seed=seed), options)
+        for seed in SEEDS
+        for label, (model, options) in LIVE.items()
     ],
     # Which gate, which matrix, with or without attention?
     "gates": [

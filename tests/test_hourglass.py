@@ -226,7 +226,7 @@ def test_up_sampling_gives_token_t_the_window_at_t_over_k():
         assert_equal_up_to(1e-6, row, part @ short[0, t // 3])
 
 
-def test_masks_of_resampling_are_those_of_the_released_code():
+def test_masks_of_resampling_follow_the_formula_of_the_released_code():
     k = 3
     down, up = (CrossAttention(8, 2, query_step=q, key_step=s) for q, s in ((k, 1), (1, k)))
     for i, row in enumerate(down.visible(4, 11)):  # original tokens up to i k

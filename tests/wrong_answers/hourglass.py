@@ -1,1 +1,98 @@
-WRONG: dict[str, list[tuple[str, str]]] = {}
+CLASS = """
+class answer:
+    def __init__(self, k):
+        self.k, self.t, self.last = k, 0, None
+
+    def __call__(self, x, short):
+        {body}
+"""
+
+
+def up_sampling(*lines):
+    """A wrong class for exercise 4.5, from the lines of its call."""
+    return CLASS.format(body="\n        ".join(lines))
+
+
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "4.1": [
+        (
+            "def answer(x, short, k):\n"
+            "    w = (torch.arange(x.shape[1]) + k - 1) // k\n"
+            "    return x + short[:, w.clamp(max=short.shape[1] - 1)]",
+            "gives token 1 the vector of window 1 (T = 8, k = 4): that window ends at token 4, so the token sees 3 of",
+        ),
+        (
+            "def answer(x, short, k):\n    return x + short[:, (torch.arange(x.shape[1]) // k - 1).clamp(min=0)]",
+            "gives token 4 the vector of window 0 (T = 8, k = 4): that is honest but stale",
+        ),
+        ("def answer(x, short, k):\n    return short[:, torch.arange(x.shape[1]) // k]", "lacks x"),
+        ("def answer(x, short, k):\n    return x + short", "stopped with RuntimeError"),
+        ("def answer(x, short, k):\n    return x", "(128 of 128 numbers differ)"),
+    ],
+    "4.2": [
+        ("def answer(t): return t % 4", "the age of the window of the level between"),
+        ("def answer(t): return t % 6", "factors of nested levels multiply"),
+        ("def answer(t): return t % 8 + 1", "one too many"),
+        ("def answer(t): return t // 8", "for t = 1 you say 0; the innermost window that it reads ends at token 0"),
+    ],
+    "4.3": [
+        ("def answer(D): return 12 * D", "attention has both, scores and mixture"),
+        ("def answer(D): return 2 * D", "the feed-forward network has 8D² more"),
+        (
+            "def answer(D): return 512",
+            "at T = 512 and D = 32 attention takes 32,768 multiply-adds, the matrices 12,288",
+        ),
+    ],
+    "4.4": [
+        (
+            "def answer(x, k):\n"
+            "    T = x.shape[1]\n"
+            "    return F.pad(x, (0, 0, 0, -T % k), value=-math.inf).unflatten(1, (-1, k)).amax(2)",
+            "it shows its readers 3 future tokens",
+        ),
+        (
+            "def answer(x, k):\n"
+            "    n = (x.shape[1] - 1) // k + 1\n"
+            "    return F.pad(x, (0, 0, k - 1, 0))[:, : n * k].unflatten(1, (n, k)).amax(2)",
+            "pad with -inf",
+        ),
+        (
+            "def answer(x, k):\n"
+            "    T = x.shape[1]\n"
+            "    x = F.pad(x, (0, 0, k - 1, 0), value=-math.inf)[:, :T]\n"
+            "    return F.pad(x, (0, 0, 0, -T % k), value=-math.inf).unflatten(1, (-1, k)).amax(2)",
+            "lacks its latest tokens",
+        ),
+        (
+            "def answer(x, k):\n    return x[:, : x.shape[1] // k * k].unflatten(1, (-1, k)).amax(2)[:, :1]",
+            "for T = 8 and k = 4 your shortening gives (2, 1, 3); expected (2, 2, 3), a window for each of the tokens",
+        ),
+        (
+            "def answer(x, k):\n    return F.max_pool1d(x.mT, k).mT",
+            "it shows its readers 3 future tokens",
+        ),
+    ],
+    "4.5": [
+        (
+            up_sampling("return x + short[:, torch.arange(x.shape[1]) // self.k]"),
+            "stopped at a piece (tokens 3 to 3, pieces of [3, 1, 1, 4, 2]), which completes no window",
+        ),
+        (
+            up_sampling(
+                "have = short if self.last is None else torch.cat([self.last, short], 1)",
+                "self.last = have[:, -1:]",
+                "return x + have[:, torch.arange(x.shape[1]) // self.k]",
+            ),
+            "gives token 4 the vector of window 0",
+        ),
+        (
+            up_sampling(
+                "t = self.t + torch.arange(x.shape[1])",
+                "first = -(-self.t // self.k)",
+                "self.t += x.shape[1]",
+                "return x + short[:, t // self.k - first]",
+            ),
+            "which completes no window: read the last vector of before",
+        ),
+    ],
+}

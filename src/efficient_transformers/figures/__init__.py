@@ -12,6 +12,7 @@ from .gmlp import (
     triangle_tiles,
     written_out,
 )
+from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom, window_attention
 from .maps import heatmaps, kernel_map, leak_maps, masks, pixel_filters, spatial_weights
 from .primer_ez import learned_kernels, readings, worked_example
 from .style import (
@@ -55,9 +56,11 @@ __all__ = [
     "attention_maps",
     "bare_grid",
     "by_depth",
+    "by_hand",
     "by_rate",
     "clock_hands",
     "compare_losses",
+    "cost_by_length",
     "curves",
     "differences",
     "digit_filters",
@@ -92,12 +95,16 @@ __all__ = [
     "readings",
     "scatter",
     "spatial_weights",
+    "stairs",
     "styled",
     "thin",
     "told_apart",
     "triangle_tiles",
     "verdicts",
+    "waist",
     "waves",
+    "who_sees_whom",
+    "window_attention",
     "worked_example",
     "written_out",
 ]

@@ -1,1 +1,177 @@
 """The worked example and other drawings of Chapter 4, Hourglass. All functions return the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator
+from torch import Tensor
+
+from .style import COLORS, OTHERS, SEQUENTIAL, styled
+
+WIDTH = 5.6  # inches, of every figure
+FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
+
+
+@styled
+def waist(factor: int, tokens: int = 24, window: int = 2, reach: int = 7) -> Figure:
+    """Two layers on all tokens, six on windows, two on all tokens: a box for each vector, one window followed.
+
+    Window ``j`` ends at token ``j * factor``. Arrows go from the tokens of ``window`` to it, and on to those that
+    read it. The axis begins ``reach`` places before the text, so that frames of several factors agree.
+    """
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.1), layout="constrained")
+    n = (tokens - 1) // factor + 1
+    window = min(window, n - 1)
+    end = window * factor
+    read, readers = range(max(0, end - factor + 1), end + 1), range(end, min(tokens, end + factor))
+    for y, lit in ((0, read), (2, readers)):
+        for t in range(tokens):
+            _box(ax, t, t, y, LIT if t in lit else FULL)
+    for j in range(n):
+        _box(ax, j * factor - factor + 1, j * factor, 1, LIT if j == window else SHORT)
+    middle = end - (factor - 1) / 2
+    for t in read:
+        _arrow(ax, (t, 0.32), (t + (middle - t) * 0.3, 0.68))
+    for t in readers:
+        _arrow(ax, (min(t, end), 1.32), (t, 1.68))
+    ax.axvline(-0.5, color="#777777", lw=0.8, ls="--")
+    ax.text(-0.7, 2.45, "zeros", ha="right", va="bottom")
+    ax.text(-0.3, 2.45, "text", ha="left", va="bottom")
+    ax.set(xlim=(-reach - 0.6, tokens - 0.4), ylim=(-0.5, 2.9), xlabel="token")
+    ax.set_xticks(range(0, tokens, factor))
+    ax.set_yticks([0, 1, 2], [f"2 layers,\nlength {tokens}", f"6 layers,\nlength {n}", f"2 layers,\nlength {tokens}"])
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(left=False)
+    return figure
+
+
+def _box(ax: Axes, first: int, last: int, y: float, color: str, text: str = "") -> None:
+    """A box over the tokens ``first`` to ``last``."""
+    ax.add_patch(Rectangle((first - 0.44, y - 0.3), last - first + 0.88, 0.6, fc=color, ec="#555555", lw=0.6))
+    if text:
+        ax.text((first + last) / 2, y, text, ha="center", va="center", color="#777777" if color == "none" else "black")
+
+
+def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    ax.annotate(
+        "", end, start, arrowprops={"arrowstyle": "->", "lw": 0.9, "color": "#C2570C", "shrinkA": 0, "shrinkB": 0}
+    )
+
+
+@styled
+def by_hand(tokens: Tensor, windows: Tensor, inside: Tensor, result: Tensor, k: int) -> Figure:
+    """The worked example from the bottom to the top: tokens, means of windows, their running sum, the result.
+
+    ``tokens`` and ``result`` are ``[T]``, ``windows`` and ``inside`` are ``[n]``, with window ``j`` ending at token
+    ``j * k``; zeros before the text are drawn as such.
+    """
+    T, n = len(tokens), len(windows)
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
+    for t in range(1 - k, T):
+        _box(ax, t, t, 0, "none" if t < 0 else FULL, f"{tokens[t].item() if t >= 0 else 0:g}")
+    for j in range(n):
+        color = (SHORT, LIT)[j % 2]
+        _box(ax, j * k - k + 1, j * k, 1, color, f"mean {windows[j].item():g}")
+        before = f"{inside[j - 1].item():g} + {windows[j].item():g} = " if j else "sum "
+        _box(ax, j * k - k + 1, j * k, 2, color, f"{before}{inside[j].item():g}")
+        readers = range(j * k, min(T, j * k + k))
+        for t in readers:
+            _box(ax, t, t, 3, color, f"+{inside[j].item():g}")
+        _arrow(ax, (j * k, 2.3), ((readers[0] + readers[-1]) / 2, 2.68))
+        _arrow(ax, (j * k - (k - 1) / 2, 0.32), (j * k - (k - 1) / 2, 0.68))
+        if j:
+            _arrow(ax, (j * k - k - 0.6, 2), (j * k - k + 0.54, 2))
+    for t in range(T):
+        _box(ax, t, t, 4, FULL, f"{result[t].item():g}")
+    ax.axvline(-0.5, color="#777777", lw=0.8, ls="--")
+    ax.set(xlim=(-k + 0.4, T - 0.4), ylim=(-0.45, 4.45), xlabel="token")
+    ax.set_xticks(range(T))
+    ax.set_yticks(range(5), ["tokens", "shorten", "inside", "expand", "add"])
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(left=False)
+    return figure
+
+
+@styled
+def who_sees_whom(down: Tensor, up: Tensor, k: int) -> Figure:
+    """The masks of shortening ``[n, T]`` and up-sampling ``[T, n]``, with the token of each row and column."""
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.6), layout="constrained", width_ratios=(2.1, 1))
+    n, T = down.shape
+    at = {n: [str(j * k) for j in range(n)], T: [str(t) for t in range(T)]}
+    for ax, mask, title in zip(axes, (down, up), ("shortening", "up-sampling"), strict=True):
+        ax.imshow(mask.int().numpy(), cmap=ListedColormap(["#00000000", "#4C78A8"]), vmin=0, vmax=1)
+        for length, name, axis in ((mask.shape[0], "query", ax.set_yticks), (mask.shape[1], "key", ax.set_xticks)):
+            axis(range(length), at[length])
+            kind = "window's end" if length == n else "token"
+            (ax.set_ylabel if name == "query" else ax.set_xlabel)(f"{name}: {kind}")
+        ax.tick_params(length=0)
+        for edge in range(1, mask.shape[0]):
+            ax.axhline(edge - 0.5, color="#BBBBBB", lw=0.5)
+        for edge in range(1, mask.shape[1]):
+            ax.axvline(edge - 0.5, color="#BBBBBB", lw=0.5)
+        ax.set_title(title)
+    return figure
+
+
+@styled
+def stairs(losses: Mapping[str, Tensor]) -> Figure:
+    """For each model the loss at ``t mod k``, minus that at 0; one line each, and a mark for each place."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.2), layout="constrained")
+    styles = ((COLORS["baseline"], "o"), (COLORS["hourglass"], "s"), (OTHERS[3], "^"))
+    for (label, loss), (color, marker) in zip(losses.items(), styles, strict=False):
+        change = loss - loss[0]
+        ax.plot(range(len(loss)), change, color=color, marker=marker, label=f"{label} ({loss.mean().item():.2f})")
+    ax.axhline(0, color="#777777", lw=0.8, zorder=0)
+    ax.set_xticks(range(len(next(iter(losses.values())))))
+    ax.set(xlabel="t mod 4: tokens since the window ended", ylabel="loss, minus that at 0 (nats)")
+    ax.legend(title="model (mean loss)", loc="upper left")
+    return figure
+
+
+@styled
+def window_attention(heads: Tensor, text: str, k: int) -> Figure:
+    """Attention of an up-sampling, ``[heads, T, n]``: characters left to right, windows top to bottom, a panel a head.
+
+    The line is the edge of what a token may see: windows that end at or before it.
+    """
+    H, T, n = heads.shape
+    figure, axes = plt.subplots(H, 1, figsize=(WIDTH, 1.35 * H + 0.5), sharex=True, layout="constrained")
+    for h, ax in enumerate(axes):
+        image = ax.imshow(heads[h].T.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        edge = torch.arange(n + 1)
+        ax.step((edge * k - 0.5).tolist(), (edge - 0.5).tolist(), where="pre", color="#C2570C", lw=1.2)
+        ax.set(ylabel=f"head {h + 1}", xlim=(-0.5, T - 0.5), ylim=(n - 0.5, -0.5))
+        ax.set_yticks(range(0, n, 2), [str(j * k) for j in range(0, n, 2)])
+        ax.tick_params(axis="x", length=0)
+    axes[-1].set_xticks(range(T), [{" ": "·", "\n": "¶", "$": r"\$"}.get(c, c) for c in text])
+    axes[-1].set_xlabel("token that asks")
+    figure.supylabel("window, by the token that it ends at", fontsize="medium")
+    figure.colorbar(image, ax=axes, label="weight", shrink=0.6)
+    return figure
+
+
+@styled
+def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """Panels one above the other, each a quantity against the length on logarithmic axes, a line for each model."""
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(WIDTH, 2.6 * len(panels)), sharex=True, squeeze=False, layout="constrained"
+    )
+    looks = ((COLORS["baseline"], "-"), (COLORS["baseline"], "--"), (COLORS["hourglass"], "-"))
+    for ax, (title, lines) in zip(axes[:, 0], panels.items(), strict=True):
+        for (label, values), (color, line) in zip(lines.items(), looks, strict=False):
+            ax.plot(lengths, values, color=color, ls=line, marker="o", markersize=4, label=label)
+        ax.set(xscale="log", yscale="log", ylabel=title)
+        ax.set_xticks(list(lengths), [f"{n:,}" for n in lengths])
+        ax.minorticks_off()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter("{x:g}")
+    axes[-1, 0].set_xlabel("length")
+    axes[0, 0].legend()
+    return figure

@@ -1,0 +1,87 @@
+"""The drawings of Chapter 4 show what they are given."""
+
+import io
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.colors import to_hex
+
+from efficient_transformers import figures
+from efficient_transformers.figures.hourglass import LIT
+
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def drawn_and_closed():
+    """Whatever a test made is drawn, without a warning."""
+    yield
+    for number in plt.get_fignums():
+        plt.figure(number).savefig(io.BytesIO(), dpi=30)
+    plt.close("all")
+
+
+def spans(ax, y):
+    """First and last token of each box in row ``y``, by the boxes' middle lines."""
+    boxes = [box for box in ax.patches if abs(box.get_y() + box.get_height() / 2 - y) < 0.01]
+    return [(round(box.get_x() + 0.44), round(box.get_x() + box.get_width() - 0.44)) for box in boxes]
+
+
+@pytest.mark.parametrize("factor", [2, 4, 8])
+def test_a_waist_has_a_box_for_each_vector_and_windows_end_at_multiples(factor):
+    ax = figures.waist(factor, tokens=24).axes[0]
+    assert spans(ax, 0) == spans(ax, 2) == [(t, t) for t in range(24)]
+    assert spans(ax, 1) == [(end - factor + 1, end) for end in range(0, 24, factor)]
+    lit = [box for box in ax.patches if to_hex(box.get_facecolor()).upper() == LIT]
+    assert len(lit) == 2 * factor + 1  # what is read, the window, and who reads it
+
+
+def test_the_worked_example_is_drawn_with_its_numbers():
+    x, windows, inside = torch.tensor([8.0, 4, 8, 4, 8, 0, 4, 8]), torch.tensor([2.0, 6]), torch.tensor([2.0, 8])
+    ax = figures.by_hand(x, windows, inside, x + inside.repeat_interleave(4), 4).axes[0]
+    rows = {y: [t.get_text() for t in ax.texts if t.get_text() and t.get_position()[1] == y] for y in range(5)}
+    assert rows[0] == ["0"] * 3 + list("84848048")
+    assert rows[1] == ["mean 2", "mean 6"]
+    assert rows[2] == ["sum 2", "2 + 6 = 8"]
+    assert rows[3] == ["+2"] * 4 + ["+8"] * 4
+    assert rows[4] == ["10", "6", "10", "6", "16", "8", "12", "16"]
+    assert spans(ax, 1) == spans(ax, 2) == [(-3, 0), (1, 4)]
+
+
+def test_masks_name_windows_by_the_token_at_which_they_end():
+    t, j = torch.arange(9), 4 * torch.arange(3)
+    left, right = figures.who_sees_whom(t <= j[:, None], j <= t[:, None], 4).axes
+    assert left.images[0].get_array().sum() == 1 + 5 + 9
+    assert right.images[0].get_array().sum() == 4 * 1 + 4 * 2 + 3
+    assert [tick.get_text() for tick in left.get_yticklabels()] == ["0", "4", "8"]
+    assert [tick.get_text() for tick in right.get_xticklabels()] == ["0", "4", "8"]
+    assert left.get_xlabel() == "key: token"
+    assert right.get_ylabel() == "query: token"
+
+
+def test_stairs_start_at_zero_and_the_legend_has_the_mean():
+    (ax,) = figures.stairs({"baseline": torch.tensor([2.0, 2.0]), "steep": torch.tensor([3.0, 3.5])}).axes
+    assert [list(line.get_ydata()) for line in ax.lines[:2]] == [[0.0, 0.0], [0.0, 0.5]]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["baseline (2.00)", "steep (3.25)"]
+    assert ax.get_xticks().tolist() == [0, 1]
+
+
+def test_window_attention_has_a_panel_for_each_head_and_names_characters():
+    weights = torch.zeros(2, 8, 2)
+    weights[:, :, 0] = 1.0
+    *panels, _ = figures.window_attention(weights, "a b\n$cde", 4).axes
+    assert len(panels) == 2
+    assert panels[0].images[0].get_array().shape == (2, 8)  # windows from top to bottom
+    assert [tick.get_text() for tick in panels[-1].get_xticklabels()] == ["a", "·", "b", "¶", r"\$", "c", "d", "e"]
+    x, y = panels[0].lines[0].get_data()
+    assert list(x) == [-0.5, 3.5, 7.5]
+    assert list(y) == [-0.5, 0.5, 1.5]
+
+
+def test_costs_are_stacked_on_one_axis_of_lengths():
+    lines = {"eight": (4.0, 8.0), "three": (1.0, 2.0), "waist": (1.0, 2.0)}
+    first, second = figures.cost_by_length((256, 512), {"seconds": lines, "MiB": lines}).axes
+    assert first.get_position().y0 > second.get_position().y0
+    assert [tick.get_text() for tick in second.get_xticklabels()] == ["256", "512"]
+    assert [line.get_linestyle() for line in first.lines] == ["-", "--", "-"]
