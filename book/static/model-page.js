@@ -23,10 +23,12 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+const button = (text, onclick) => make("button", { type: "button", class: "models-button", onclick }, text);
+const number = (x) => x.toFixed(2).replace("-", "−");
 const names = { "\n": "a new line", " ": "a space", "\t": "a tab" };
 const spoken = (c) => names[c] ?? `“${c}”`;
 const glyph = (c) => ({ "\n": "↵", " ": "␣", "\t": "⇥" })[c] ?? c;
-const percent = (p) => (p >= 0.0995 ? `${Math.round(100 * p)} %` : p >= 0.0005 ? `${(100 * p).toFixed(1)} %` : "under 0.1 %");
+const percent = (p) => (p >= 0.0995 ? `${Math.round(100 * p)} %` : p >= 0.0005 ? `${(100 * p).toFixed(1)} %` : "< 0.1 %");
 const nats = (x) => `${x.toFixed(2)} nats`;
 const mean = (pieces) => {
   const known = pieces.filter((piece) => piece.surprise !== null);
@@ -303,9 +305,9 @@ class App {
     return this.slots.filter((slot) => slot.chosen);
   }
   /** A link that brings this back. */
-  link() {
+  link(text = this.input.value) {
     const [a, b] = this.slots.map((slot) => (slot.chosen === OWN ? "" : slot.chosen));
-    return `#${new URLSearchParams({ a, b, text: this.input.value })}`;
+    return `#${new URLSearchParams({ a, b, text })}`;
   }
   fail(error) {
     const text = error.message;
@@ -330,15 +332,20 @@ class Writing {
   constructor(app, slot) {
     Object.assign(this, { app, slot, pieces: [], tokens: 0, ms: 0, from: 0 });
     this.rate = make("small", {}, "");
-    this.text = new Text(`What ${slot.title} wrote`, (place) => this.look(place));
+    const look = (place) => this.look(place).catch((error) => app.fail(error));
+    this.text = new Text(`What ${slot.title} wrote`, look);
     const say = (place) => (place >= this.pieces.length ? "the next one" : `${place + 1} of ${this.pieces.length}`);
     [this.place, this.placer] = slider("character", { min: 0, max: 0, value: 0 }, say);
-    this.place.oninput = () => this.look(Number(this.place.value));
-    [this.bars, this.said] = [new Bars(), make("p", { class: "models-said" })];
+    this.place.oninput = () => look(Number(this.place.value));
+    [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
+    this.closer = make("a", { hidden: true }, "Read this closely");
+    this.bars.show("the next character will be drawn from", []);
     this.element = make("div", { class: "models-panel" },
       make("p", { class: "models-name" }, make("strong", {}, slot.title), this.rate),
       make("div", { class: "models-split" },
-        make("div", {}, this.text.element, this.placer, this.said), this.bars.element));
+        make("div", {}, this.text.element, this.placer, this.said, this.closer),
+        this.bars.element));
+    this.text.add([...app.input.value].map((text) => ({ text })), () => null);
   }
   shade(piece) {
     return piece.surprise === null ? null : piece.surprise / MOST;
@@ -362,6 +369,7 @@ class Writing {
   }
   /** Show what was expected at a place, by default after the last character. */
   async look(place = this.pieces.length, brief = false) {
+    if (!this.pieces.length) return;  // nothing was read yet
     const { expected } = await this.slot.reader.ask("look", { place, ...this.app.options() });
     const piece = this.pieces[place];
     this.place.max = this.pieces.length;
@@ -372,6 +380,9 @@ class Writing {
       expected, piece?.text);
     if (brief) return;
     this.said.textContent = piece ? sentence(piece, place, expected) : this.summary();
+    const last = this.pieces.slice(-120).map(({ text }) => text).join("");
+    this.closer.href = `read-with-it.html${App.prototype.link.call(this.app, last)}`;
+    this.closer.hidden = this.slot.chosen === OWN;
   }
   summary() {
     const written = this.pieces.slice(this.from);
@@ -391,7 +402,6 @@ class WritePage extends App {
     this.temperature.addEventListener("change", ahead);
     this.top_k = make("input", { type: "number", min: 1, step: 1, value: of("k", 20), onchange: ahead });
     this.seed = make("input", { type: "number", step: 1, value: of("seed", 1) });
-    const button = (text, onclick) => make("button", { type: "button", class: "btn btn-outline-primary", onclick }, text);
     this.runner = button("Run", () => this.run());
     this.panels = make("div", { class: "models-panels" });
     const again = () => {
@@ -404,8 +414,8 @@ class WritePage extends App {
       make("div", { class: "models-row" },
         button("Step", () => this.act(() => this.write(1))), this.runner, button("Start over", again)),
       this.status, this.error, this.panels, legend());
-    this.input.onchange = () => this.changed();
-    this.writings = [];
+    this.input.oninput = () => this.changed();
+    this.changed();
   }
   link() {
     const { temperature: t, top_k: k, seed } = this.options();
@@ -427,6 +437,12 @@ class WritePage extends App {
   changed() {
     this.running = false;
     this.stale = true;
+    this.lay_out();
+  }
+  lay_out() {
+    this.writings = this.used.map((slot) => new Writing(this, slot));
+    this.panels.replaceChildren(...this.writings.map((writing) => writing.element));
+    this.panels.classList.toggle("two", this.writings.length > 1);
   }
   refresh() {
     if (!this.running) this.act(() => Promise.all(this.writings.map((writing) => writing.look())));
@@ -434,9 +450,7 @@ class WritePage extends App {
   async restart() {
     this.options();
     await this.prepare();
-    this.writings = this.used.map((slot) => new Writing(this, slot));
-    this.panels.replaceChildren(...this.writings.map((writing) => writing.element));
-    this.panels.classList.toggle("two", this.writings.length > 1);
+    this.lay_out();
     for (const writing of this.writings) {
       await writing.start(this.input.value);
       await writing.look();
@@ -492,14 +506,18 @@ class Lamp {
     Object.assign(this, { slot, choose });
     this.select = make("select", { onchange: () => this.draw() });
     this.heads = make("select", { onchange: () => this.draw() });
+    this.head = labelled("head", this.heads);
+    this.map = make("canvas", { class: "models-map", role: "img" });
+    this.map.onclick = (event) => choose(Math.floor((event.offsetY / this.map.clientHeight) * this.pieces.length));
+    this.map_said = make("p", { class: "models-caption" }, "The whole text: a row for each character, a column for each that it could read. Touch a row.");
     this.text = new Text(`What ${slot.title} read`, choose);
     this.values = make("div", { class: "models-values", role: "img" });
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
     this.element = make("div", { class: "models-panel" },
       make("p", { class: "models-name" }, make("strong", {}, slot.title)),
-      make("div", { class: "models-row" }, labelled("layer", this.select), labelled("head", this.heads)),
+      make("div", { class: "models-row" }, labelled("layer", this.select), this.head),
       make("div", { class: "models-split" },
-        make("div", {}, this.text.element, this.values, this.said), this.bars.element));
+        make("div", {}, this.text.element, this.values, this.said, this.map, this.map_said), this.bars.element));
   }
   begin(pieces) {
     this.pieces = pieces;
@@ -516,26 +534,43 @@ class Lamp {
     this.draw();
   }
   draw() {
-    const read = this.reads[Number(this.select.value)], attends = read.what === "attention", gate = read.what === "gate";
-    const kept = this.heads.value, n = attends ? read.heads.length : 1;
-    this.heads.replaceChildren(...(n > 1 ? [new Option("mean of all", "")] : []),
-      ...Array.from({ length: n }, (_, h) => new Option(attends ? h + 1 : "–", h)));
+    const index = Number(this.select.value), { what, heads, span } = this.reads[index], gate = what === "gate";
+    const kept = this.heads.value, mean = new Option("mean of all", "");
+    this.heads.replaceChildren(...(heads.length > 1 ? [mean] : []), ...heads.map((_, h) => new Option(h + 1, h)));
     if ([...this.heads.options].some((option) => option.value === kept)) this.heads.value = kept;
-    this.heads.disabled = n === 1;
-    this.text.element.hidden = gate;
+    this.head.hidden = heads.length === 1;
+    this.text.element.hidden = this.map.hidden = this.map_said.hidden = gate;
     this.values.hidden = !gate;
-    if (gate) return this.draw_values(read.heads[0]);
-    const head = this.heads.value === "" ? Array.from(read.heads[0], (_, i) => mean_of(read.heads, i))
-      : Array.from(read.heads[Number(this.heads.value)]);
-    const most = head.reduce((m, x) => Math.max(m, Math.abs(x)), 0), best = head.findIndex((x) => Math.abs(x) === most);
-    this.text.retint(head.map((x) => x / Math.max(most, 1e-9)));
+    if (gate) return this.draw_values(heads[0]);
+    const all = this.heads.value === "", chosen = all ? heads : [heads[Number(this.heads.value)]];
+    const shades = this.pieces.map((_, i) => chosen.reduce((sum, head) => sum + head[i], 0) / chosen.length);
+    const most = shades.reduce((m, x) => Math.max(m, Math.abs(x)), 0);
+    const best = shades.findIndex((x) => Math.abs(x) === most), back = this.place - best;
+    this.text.retint(shades.map((x) => x / Math.max(most, 1e-9)));
     this.text.mark(this.place);
-    const back = this.place - best, far = back === 0 ? "itself" : `${back} ${back === 1 ? "character" : "characters"} back`;
-    const where = read.span > 1 ? `the window of ${read.span} that ends at or before` : "";
-    const value = attends ? percent(head[best]) : `a weight of ${head[best].toFixed(3)}`;
-    this.said.textContent = most === 0 ? "No window is complete yet: there is nothing to read."
-      : `From ${spoken(this.pieces[this.place].text)} it reads most of ${where ? `a window of ${read.span} around ` : ""}${
-        spoken(this.pieces[best].text)}, ${far}: ${value}.`;
+    const far = back === 0 ? "itself" : `${back} ${back === 1 ? "character" : "characters"} back`;
+    const window = span > 1 ? `in a window of ${span}, ` : "";
+    const value = what === "attention" ? `an attention of ${percent(most)}` : `a weight of ${number(shades[best])}`;
+    this.said.textContent = most === 0 ? "No window is complete here: there is nothing to read yet."
+      : `At ${spoken(this.pieces[this.place].text)} it reads most of ${spoken(this.pieces[best].text)}, ${window}${far}: ${value}.`;
+    this.draw_map(index, all ? null : Number(this.heads.value));
+  }
+  /** One pixel for each pair of characters, in the colors of the text. */
+  async draw_map(index, head) {
+    const n = this.pieces.length, { shades } = await this.slot.reader.ask("map", { index, head });
+    const style = getComputedStyle(this.map), image = new ImageData(n, n);
+    const [plus, minus] = ["--tint", "--first"].map((name) => style.getPropertyValue(name).trim().split(" ").map(Number));
+    for (let t = 0; t < n; t++) {
+      let most = 1e-9;
+      for (let s = 0; s < n; s++) most = Math.max(most, Math.abs(shades[t * n + s]));
+      for (let s = 0, p = 4 * t * n; s < n; s++, p += 4) {
+        const x = shades[t * n + s] / most, row = t === this.place ? 60 : 0;
+        image.data.set([...(x < 0 ? minus : plus), Math.max(row, 255 * Math.abs(x))], p);
+      }
+    }
+    [this.map.width, this.map.height] = [n, n];
+    this.map.getContext("2d").putImageData(image, 0, 0);
+    this.map.setAttribute("aria-label", `What each of ${n} characters reads, as a map; its row ${this.place + 1} is above.`);
   }
   /** A gate's numbers, one for each channel, counted in 24 bins. */
   draw_values(values) {
@@ -547,20 +582,17 @@ class Lamp {
       bar.style.height = `${(100 * count) / most}%`;
       return bar;
     }));
-    const said = `The gate multiplies ${values.length} channels by ${low.toFixed(2)} to ${high.toFixed(2)}, in the middle ${
-      middle.toFixed(2)}; by 1, a channel would pass as it is.`;
+    const said = `The gate multiplies ${values.length} channels by ${number(low)} to ${number(high)}, in the middle ${
+      number(middle)}; by 1, a channel would pass as it is.`;
     this.values.setAttribute("aria-label", said);
     this.said.textContent = said;
   }
 }
 
-const mean_of = (heads, i) => heads.reduce((sum, head) => sum + head[i], 0) / heads.length;
-
 class ReadPage extends App {
   constructor(root) {
     super(root, "your line");
-    const button = make("button", { type: "button", class: "btn btn-outline-primary" }, "Read it");
-    button.onclick = () => this.act(() => this.read());
+    const reader = button("Read it", () => this.act(() => this.read()));
     this.rows = make("div", { class: "models-rows" });
     [this.place, this.placer] = slider("character", { min: 1, max: 1, value: 1 },
       (place) => (this.pieces ? `${place} of ${this.pieces.length}, ${spoken(this.pieces[place - 1]?.text ?? "")}` : ""));
@@ -570,7 +602,7 @@ class ReadPage extends App {
     this.result = make("div", { hidden: true },
       this.rows, legend(), this.placer, this.said,
       make("p", { class: "models-heading" }, "Behind this character"), this.lamps);
-    root.append(this.menus, this.line, make("div", { class: "models-row" }, button), this.status, this.error, this.result);
+    root.append(this.menus, this.line, make("div", { class: "models-row" }, reader), this.status, this.error, this.result);
     this.readings = [];
     this.input.oninput = () => {
       clearTimeout(this.timer);
@@ -582,7 +614,7 @@ class ReadPage extends App {
   }
   async read() {
     await this.prepare();
-    const text = this.input.value, slots = this.used;
+    const text = this.input.value, old = this.pieces, slots = this.used;
     const answers = await Promise.all(slots.map((slot) => slot.reader.ask("read", text)));
     const pick = (place) => this.act(() => this.look(place));
     this.pieces = answers[0].pieces;
@@ -601,7 +633,13 @@ class ReadPage extends App {
     for (const { lamp, pieces } of this.readings) lamp.begin(pieces);
     this.place.max = this.pieces.length;
     this.result.hidden = false;
-    await this.look(Math.min(Math.max(0, Number(this.place.value) - 1) || this.pieces.length - 1, this.pieces.length - 1));
+    await this.look(old ? Math.min(Number(this.place.value), this.pieces.length) - 1 : this.most_striking());
+  }
+  /** The place of the largest difference, or of the largest surprise. */
+  most_striking() {
+    const [one, two] = this.readings.map(({ pieces }) => pieces.map(({ surprise }) => surprise ?? 0));
+    const size = one.map((x, i) => (two ? Math.abs(two[i] - x) : x));
+    return size.indexOf(Math.max(...size));
   }
   /** Where the second model expected a character more than the first, or less. */
   difference([a, b]) {

@@ -4,7 +4,8 @@
  * {load: {config, vocabulary, weights}}              → {config, size, ms}; weights as bytes, or as base64
  * {read: text}                                       → {pieces, ms}: of each character how surprising it was, in nats
  * {write: {ms, limit, temperature, top_k, seed}}     → {pieces, tokens, ms, restarted}: what fits into so many ms
- * {look: {place, temperature, top_k}}                → {expected, reads}: at a character, what was read and foretold
+ * {look: {place, temperature, top_k}}                → {expected, reads}: at a character, what was foretold and read
+ * {map: {index, head}}                               → {shades}: one of the reads at every character, [n * n]
  * whatever goes wrong                                → {error}
  *
  * A piece is a character; of a model that reads bytes, all that make one, whose surprises add up.
@@ -51,6 +52,20 @@ function expected(logits, temperature, top_k) {
   const cold = temperature < 1e-38;  // as `draw` has it
   const p = cold ? [1] : softmax(Float64Array.from(best, (token) => logits[token]), temperature);
   return best.slice(0, cold ? 1 : 10).map((token, i) => [show(token), p[i]]);
+}
+
+/** What a head of a layer read at a piece: a number for each piece, or those of a gate. */
+function read_by({ rows, what, heads, span }, h, place) {
+  const end = pieces[place].end - 1, shades = new Float32Array(pieces.length);  // the token at which one looks
+  let values = new Float32Array(0), piece = Math.max(0, first);
+  for (const row of rows) if (row[0] <= end) values = row[1];
+  if (what === "gate") return values;
+  for (let t = 0, n = values.length / heads; t <= end; t++) {
+    while (pieces[piece].end <= t) piece++;
+    const key = Math.ceil(t / span);  // the window that token t is in
+    if (key < n) shades[piece] += values[h * n + key];
+  }
+  return shades;
 }
 
 const answers = {
@@ -115,24 +130,20 @@ const answers = {
     const last = place >= pieces.length, before = last ? tokens.length : (pieces[place - 1]?.end ?? 0);
     const foretold = before > 0 ? expected(predictions[before - 1], temperature, top_k) : [];
     if (last || place < first) return { expected: foretold, reads: [] };
-    const end = pieces[place].end - 1;  // the token at which one looks
-    const reads = [...seen.values()].map(({ rows, heads, ...about }) => {
-      let [position, values] = [-1, new Float32Array(0)];
-      for (const row of rows) if (row[0] <= end) [position, values] = row;
-      if (about.what === "gate") return { ...about, heads: [values], position };
-      const n = values.length / heads;
-      return { ...about, position, heads: Array.from({ length: heads }, (_, h) => {
-        const shades = new Float32Array(pieces.length);
-        let piece = Math.max(0, first);
-        for (let t = 0; t <= end; t++) {
-          while (pieces[piece].end <= t) piece++;
-          const key = Math.ceil(t / about.span);  // the window that token t is in
-          if (key < n) shades[piece] += values[h * n + key];
-        }
-        return shades;
-      }) };
+    const reads = Array.from(seen.values(), (layer) => {
+      const { name, what, span, heads } = layer, n = what === "attention" ? heads : 1;
+      return { name, what, span, heads: Array.from({ length: n }, (_, h) => read_by(layer, h, place)) };
     });
     return { expected: foretold, reads };
+  },
+  map({ index, head }) {
+    const layer = [...seen.values()][index], n = pieces.length, shades = new Float32Array(n * n);
+    for (let place = Math.max(0, first); place < n; place++) {
+      for (let h = 0; h < layer.heads; h++) {
+        if (head === null || h === head) read_by(layer, h, place).forEach((x, i) => (shades[place * n + i] += x));
+      }
+    }
+    return { shades };
   },
 };
 
