@@ -8,9 +8,11 @@ import json
 from pathlib import Path
 
 import browser
+import browser_models
 import numpy as np
 import pytest
 import torch
+from axe_playwright_python.sync_playwright import Axe
 from helpers import randomize
 from playwright.sync_api import Error, sync_playwright
 
@@ -323,5 +325,305 @@ def test_bad_texts_are_refused_with_a_sentence(page, tmp_path):
 
 
 def test_the_script_is_small():
-    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("models.js",))
+    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("models.js", "model-worker.js"))
     assert size <= 14_000
+
+
+# The pages: a small model with a few characters, from a server and from the disk.
+
+CHARACTERS = "\n !?" + "".join(map(chr, range(ord("a"), ord("z") + 1)))
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{kind}</title><meta http-equiv="Content-Security-Policy" content="default-src 'self' file:; worker-src 'self' blob:;
+style-src 'self' file: 'unsafe-inline'; img-src 'self' data:"><style>* {{ box-sizing: border-box }}
+:root {{ --pst-color-text-base: #222; --pst-color-text-muted: #555; --pst-color-background: #fff;
+  --pst-color-link: #00529b; --pst-color-border: #aaa; --pst-font-family-monospace: monospace; }}</style>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="static/models.css">
+<script defer src="static/models.js"></script><script defer src="static/model-worker.js"></script>
+<script defer src="static/model-page.js"></script>
+<main><h1>{kind}</h1><div class="models" id="{kind}-with-it-here" data-weights="weights/" data-text="to be">
+<template>{options}</template></div></main></html>"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Both pages, three models that ship with them, and two folders of a reader."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "static").symlink_to(STATIC)
+    (folder / "weights").mkdir()
+    torch.manual_seed(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretrained, "SHIPPED", folder / "shipped")
+        for name, family, size in (
+            ("primer-ez", "primer-ez", CHARACTERS),
+            ("hourglass", "hourglass", CHARACTERS),
+            ("amlp", "amlp", CHARACTERS),
+            ("bytes", "transformer", "".join(map(chr, range(256)))),
+        ):
+            is_bytes = name == "bytes"
+            sizes = {"vocab_size": len(size), "d_model": 16, "n_heads": 2, "n_layers": 3, "max_seq_len": 40}
+            model = randomize(build_model(family, **sizes), 0.3)
+            where = folder / ("own" if is_bytes else "shipped") / name
+            state = model.state_dict() if is_bytes else pretrained.pack(model.state_dict())
+            saving.write(where, {**model.config, saving.VOCABULARY: saving.fingerprint(size)}, state)
+            words = {"tokens": "bytes"} if is_bytes else {"characters": size}
+            (where / "vocabulary.json").write_text(json.dumps(words))
+            if not is_bytes:
+                card = {"parameters": 1, "validation_loss": 1.0, "test_loss": 1.0}
+                (where / pretrained.CARD).write_text(json.dumps(card))
+                (folder / "weights" / f"{name}.js").write_text(browser_models.as_script(where))
+        for kind in ("write", "read"):
+            (folder / f"{kind}.html").write_text(PAGE.format(kind=kind, options=browser_models.options()))
+        assert browser_models.table().count("<tr>") == 4
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(site):
+    with browser.served(site) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(page):
+    """Open a page in a tab of its own, which must not complain."""
+    tabs = []
+
+    def open_tab(address, script="", errors_expected=False, **options):
+        context = page.context.browser.new_context(**options)
+        tab, complaints = context.new_page(), []
+        if script:
+            tab.add_init_script(script)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+        tab.asked = []
+        tab.on("request", lambda request: tab.asked.append(request.url))
+        tab.goto(address)
+        tabs.append((context, complaints, errors_expected))
+        return tab
+
+    yield open_tab
+    for context, complaints, errors_expected in tabs:
+        context.close()
+        assert errors_expected or not complaints, complaints
+
+
+def settled(tab):
+    """Wait until the page has done what it was asked."""
+    tab.evaluate("async () => { const { app } = document.querySelector('.models'); await app.turn; }")
+
+
+def press(tab, name):
+    tab.get_by_role("button", name=name, exact=True).click()
+    settled(tab)
+
+
+def error_of(tab):
+    return tab.locator(".models-error").inner_text()
+
+
+def written(tab, n=0):
+    return tab.evaluate(
+        "n => document.querySelector('.models').app.writings[n].pieces.map(piece => piece.text).join('')", n
+    )
+
+
+def loaded_weights(tab):
+    return [url for url in tab.asked if "/weights/" in url]
+
+
+@pytest.mark.parametrize("from_disk", [False, True])
+def test_write_with_it(visit, site, home, from_disk):
+    """Nothing loads before a click; two models write beside the page, the same again for the same seed."""
+    tab = visit(f"{site.as_uri() if from_disk else home}/write.html")
+    tab.get_by_label("beside it").select_option("amlp")
+    assert loaded_weights(tab) == []
+    press(tab, "Step")
+    assert len(loaded_weights(tab)) == 2
+    assert error_of(tab) == tab.locator(".models-status").inner_text() == ""
+    assert len(written(tab)) == len(written(tab, 1)) == len("to be") + 1
+    for _ in range(3):
+        press(tab, "Step")
+    first = written(tab), written(tab, 1)
+    press(tab, "Start over")
+    assert written(tab) == "to be"
+    for _ in range(4):
+        press(tab, "Step")
+    assert (written(tab), written(tab, 1)) == first
+    assert "tokens per second" in tab.locator(".models-name").first.inner_text()
+    assert tab.locator(".models-bars").first.get_attribute("aria-label").count("%") == 5
+    assert "Wrote 4 characters" in tab.locator(".models-said").first.inner_text()
+    tab.locator(".models-text span").first.click()
+    tab.wait_for_function("document.querySelector('.models-said').textContent.includes('nothing came before it')")
+
+
+def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
+    tab = visit(f"{home}/write.html")
+    tab.get_by_role("button", name="Run").focus()
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("document.querySelector('.models').app.writings[0].pieces.length > 90")
+    tab.keyboard.press("Enter")
+    settled(tab)
+    assert tab.get_by_role("button", name="Run").count() == 1
+    assert "it read its last 20 tokens again" in tab.locator(".models-said").inner_text()
+    n = len(written(tab))
+    tab.wait_for_timeout(100)
+    assert len(written(tab)) == n
+
+
+@torch.no_grad()
+def test_greedy_text_and_surprise_are_pytorch_s(visit, site, home):
+    folder = site / "shipped" / "primer-ez"
+    model = build_model(**saving.read_config(folder)).eval()
+    model.load_state_dict(pretrained.unpack(saving.read_weights(folder, "cpu")))
+    tab = visit(f"{home}/write.html#a=primer-ez&t=0")
+    for _ in range(12):
+        press(tab, "Step")
+    text = written(tab)
+    tokens = torch.tensor([CHARACTERS.index(c) for c in text])
+    logits = model(tokens[None])[0]
+    best, chosen = logits[4:-1].amax(1), logits[4:-1].gather(1, tokens[5:, None])[:, 0]
+    assert (best - chosen).abs().max() <= 1e-3
+    expected = torch.nn.functional.cross_entropy(logits[:-1], tokens[1:], reduction="none")
+    surprise = tab.evaluate("document.querySelector('.models').app.writings[0].pieces.map(piece => piece.surprise)")
+    assert surprise[0] is None
+    assert torch.allclose(torch.tensor(surprise[1:]), expected, atol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["primer-ez", "hourglass", "amlp"])
+def test_read_with_it(visit, site, home, name, monkeypatch):
+    """The strip behind a character and the map of the text are PyTorch's attention; windows spread over their tokens."""
+    folder, text = site / "shipped" / name, "to be or not to be"
+    model = build_model(**saving.read_config(folder)).eval()
+    model.load_state_dict(pretrained.unpack(saving.read_weights(folder, "cpu")))
+    tokens = torch.tensor([CHARACTERS.index(c) for c in text])
+    _, seen = seen_by_pytorch(model, tokens, monkeypatch)
+    tab = visit(f"{home}/read.html#a={name}&b=primer-ez&text={text.replace(' ', '+')}")
+    press(tab, "Read it")
+    assert error_of(tab) == ""
+    tab.get_by_role("slider").focus()
+    tab.keyboard.press("End")
+    tab.keyboard.press("ArrowLeft")
+    settled(tab)
+    place = len(text) - 2
+    assert f"{place + 1} of {len(text)}, “b”" in tab.locator("output").inner_text()
+    assert "gave it" in tab.locator(".models-said").first.inner_text()
+    reads = tab.evaluate("""async () => {
+        const [{ lamp }] = document.querySelector(".models").app.readings, strips = lamp.reads;
+        for (const [index, read] of strips.entries()) {
+            read.heads = read.heads.map(head => [...head]);
+            read.map = [...(await lamp.slot.reader.ask("map", { index, head: 0 })).shades];
+        }
+        return strips;
+    }""")
+    assert [f"{read['name']} {read['what']}" for read in reads] == list(seen)
+    for read in reads:
+        rows = seen[f"{read['name']} {read['what']}"]
+        rows = rows if rows.dim() == 3 else rows[:, None]  # (positions, heads, keys)
+        last = rows[place * len(rows) // len(text) if read["what"] != "gate" else place]
+        step = read["span"]
+        if step > 1:
+            last = rows[place // step].repeat_interleave(step, 1)[:, step - 1 : step + place]
+        n = min(last.shape[1], len(read["heads"][0]))
+        assert torch.allclose(torch.tensor(read["heads"])[:, :n], last[:, :n], atol=1e-4)
+        if read["what"] != "gate":
+            found = torch.tensor(read["map"]).view(len(text), -1)
+            assert torch.allclose(found[place], torch.tensor(read["heads"][0]), atol=1e-6)
+            assert not found.triu(1).any()
+    tab.locator("canvas").first.click(position={"x": 5, "y": 3})
+    settled(tab)
+    assert "1 of" in tab.locator("output").inner_text()
+
+
+def test_a_model_of_one_s_own(visit, site, home):
+    """Chosen as files, it reads bytes; what is missing or wrong is said, and nothing is sent."""
+    tab = visit(f"{home}/write.html")
+    tab.locator("select").first.select_option("own")
+    press(tab, "Run")
+    assert error_of(tab) == "Drop your model’s folder first, or choose its three files."
+    before, files = len(tab.asked), tab.get_by_label("or its files").first
+    own = site / "own" / "bytes"
+    files.set_input_files([own / "config.json", own / "model.safetensors"])
+    tab.wait_for_function("document.querySelector('.models-error').textContent.includes('Missing: vocabulary.json')")
+    bad = site / "own" / "bad"
+    bad.mkdir()
+    for name in ("config.json", "model.safetensors", "vocabulary.json"):
+        (bad / name).write_bytes((own / name).read_bytes())
+    good = {name: (bad / name).read_bytes() for name in ("config.json", "model.safetensors", "vocabulary.json")}
+    for name, content, said in (
+        ("config.json", b"hello", "config.json is not JSON"),
+        ("config.json", good["config.json"].replace(b'"format": 2', b'"format": 1'), "The format of config.json is 1"),
+        ("config.json", b"[]", "The format of config.json is 1; expected 2"),
+        ("config.json", b"7", "config.json is 7; expected an object"),
+        ("model.safetensors", b"PK a zip", "model.safetensors does not hold weights"),
+        ("vocabulary.json", b'{"characters": "abc"}', "The number of characters in vocabulary.json is 3; expected 256"),
+        ("vocabulary.json", json.dumps({"characters": "".join(map(chr, range(1, 257)))}).encode(), "The sha256 of"),
+        ("vocabulary.json", b'{"words": []}', "expected an object with the characters of the vocabulary"),
+    ):
+        (bad / name).write_bytes(content)
+        files.set_input_files([bad / name for name in good])
+        tab.wait_for_function("text => document.querySelector('.models-error').textContent.includes(text)", arg=said)
+        (bad / name).write_bytes(good[name])
+    files.set_input_files([own / name for name in good])
+    tab.wait_for_function("document.querySelector('.models-status').textContent.startsWith('Your transformer is here')")
+    tab.locator("textarea").fill("né ☃")
+    press(tab, "Step")
+    assert error_of(tab) == ""
+    assert written(tab).startswith("né ☃")
+    surprise = tab.evaluate("document.querySelector('.models').app.writings[0].pieces.map(piece => piece.surprise)")
+    assert surprise[0] is None
+    assert all(x > 0 for x in surprise[1:])
+    assert len(tab.asked) == before
+
+
+def test_bad_input_on_the_pages(visit, home):
+    tab = visit(f"{home}/write.html")
+    for label, value, said in (
+        ("your text", "", "The text is empty. Type at least one character."),
+        ("your text", "to bé", "A character is “é”; expected one of this model's 30 characters"),
+        ("your text", "b" * 41, "The length of the text is 41; expected at most 40 characters, the context of this"),
+        ("top-k", "0", "Top-k is “0”. It must be a whole number of at least 1."),
+        ("seed", "1.5", "The seed is “1.5”. It must be a whole number."),
+    ):
+        field = tab.get_by_label(label)
+        good = field.input_value()
+        field.fill(value)
+        for button in ("Step", "Run"):
+            press(tab, button)
+            assert said in error_of(tab)
+        field.fill(good)
+    press(tab, "Step")
+    assert error_of(tab) == ""
+    assert len(written(tab)) == 6
+
+
+def test_without_a_worker_the_page_computes_and_says_so(visit, home):
+    for script in ("delete window.Worker", "window.Worker = class { postMessage() { this.onerror(); } }"):
+        tab = visit(f"{home}/write.html", script)
+        press(tab, "Step")
+        assert "starts no worker here" in tab.locator(".models-status").inner_text()
+        assert len(written(tab)) == 6
+
+
+def test_weights_that_do_not_arrive(visit, home):
+    tab = visit(f"{home}/write.html", errors_expected=True)
+    tab.route("**/weights/*", lambda route: route.abort())
+    press(tab, "Step")
+    assert "The weights of primer-ez did not arrive. Is there a network?" in error_of(tab)
+    tab.unroute("**/weights/*")
+    press(tab, "Step")
+    assert error_of(tab) == ""
+
+
+@pytest.mark.parametrize("kind", ["write", "read"])
+def test_the_pages_are_for_all(visit, home, kind):
+    """axe, a phone's width, less motion; without JavaScript, the pages say what they need."""
+    tab = visit(f"{home}/{kind}.html#b=hourglass", reduced_motion="reduce", viewport={"width": 390, "height": 800})
+    press(tab, {"write": "Step", "read": "Read it"}[kind])
+    violations = Axe().run(tab, options={"resultTypes": ["violations"], "preload": False}).response["violations"]
+    assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in violations] == []
+    assert tab.evaluate("document.scrollingElement.scrollWidth") <= 390
+    small = """() => [...document.querySelectorAll("button, select, textarea, input")].filter(e => e.getClientRects().length)
+        .filter(e => e.getBoundingClientRect().height < 24).map(e => e.outerHTML)"""
+    assert tab.evaluate(small) == []
+    assert "which this browser does not" in (STATIC.parent / f"{kind}-with-it.md").read_text()

@@ -146,13 +146,16 @@ async function read_files(files) {
 /** A menu of models, and the one that was chosen. */
 class Slot {
   constructor(root, label, { optional = false, chosen, say, fail, onchange }) {
-    Object.assign(this, { folder: root.dataset.weights, say, fail, reader: null, loaded: null, given: null });
+    Object.assign(this, { folder: root.dataset.weights, say, fail, onchange, reader: null, loaded: null, given: null });
     const shipped = root.querySelector("template").content.cloneNode(true);
     this.select = make("select", {}, ...(optional ? [new Option("none", "")] : []), shipped);
     this.select.append(new Option("a model of your own …", OWN));
     if ([...this.select.options].some((option) => option.value === chosen)) this.select.value = chosen;
     const pick = (files) => this.take(files), input = (attributes) => make("input", {
-      type: "file", multiple: true, ...attributes, onchange: (event) => pick([...event.target.files]),
+      type: "file", multiple: true, ...attributes, onchange: async ({ target }) => {
+        await pick([...target.files]);
+        target.value = "";  // so that the same files, saved again, are noticed
+      },
     });
     this.box = make("div", { class: "models-drop" },
       make("p", {}, "Drop a model’s folder here, or choose its three files. They stay on this machine: nothing is sent."),
@@ -179,10 +182,12 @@ class Slot {
   }
   /** The reader's own files: loaded at once, so that what is wrong with them is said at once. */
   async take(files) {
+    this.fail(null);
     try {
       this.given = await read_files(files);
       this.loaded = null;
       await this.ready();
+      this.onchange();
       const { name, n_layers, d_model, max_seq_len } = this.config;
       this.say(`Your ${name} is here: ${n_layers} layers, ${d_model} channels, it reads ${max_seq_len} characters.`);
     } catch (error) {
@@ -310,8 +315,9 @@ class App {
     return `#${new URLSearchParams({ a, b, text })}`;
   }
   fail(error) {
-    const text = error.message;
-    this.error.textContent = text[0].toUpperCase() + text.slice(1) + (/[.?!…]$/.test(text) ? "" : ".");
+    if (!error) return void (this.error.textContent = "");
+    const text = error.message.replace(/^(the|a|an) /, (word) => word[0].toUpperCase() + word.slice(1));
+    this.error.textContent = text + (/[.?!…]$/.test(text) ? "" : ".");
     this.status.textContent = "";
   }
   act(action) {
@@ -559,7 +565,7 @@ class Lamp {
   async draw_map(index, head) {
     const n = this.pieces.length, { shades } = await this.slot.reader.ask("map", { index, head });
     const style = getComputedStyle(this.map), image = new ImageData(n, n);
-    const [plus, minus] = ["--tint", "--first"].map((name) => style.getPropertyValue(name).trim().split(" ").map(Number));
+    const [plus, minus] = ["--plus", "--minus"].map((name) => style.getPropertyValue(name).trim().split(" ").map(Number));
     for (let t = 0; t < n; t++) {
       let most = 1e-9;
       for (let s = 0; s < n; s++) most = Math.max(most, Math.abs(shades[t * n + s]));
