@@ -14,7 +14,7 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from helpers import randomize
-from playwright.sync_api import Error, sync_playwright
+from playwright.sync_api import Error, expect, sync_playwright
 
 from efficient_transformers import LanguageModel, build_model, load_corpus, pretrained, pretrained_names, saving
 from efficient_transformers.attention import Attention
@@ -418,6 +418,7 @@ def press(tab, name):
 
 
 def error_of(tab):
+    """What went wrong, in words; an empty string for nothing."""
     return tab.locator(".models-error").inner_text()
 
 
@@ -453,14 +454,14 @@ def test_write_with_it(visit, site, home, from_disk):
     assert tab.locator(".models-bars").first.get_attribute("aria-label").count("%") == 5
     assert "Wrote 4 characters" in tab.locator(".models-said").first.inner_text()
     tab.locator(".models-text span").first.click()
-    tab.wait_for_function("document.querySelector('.models-said').textContent.includes('nothing came before it')")
+    expect(tab.locator(".models-said").first).to_contain_text("nothing came before it")
 
 
 def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
     tab = visit(f"{home}/write.html")
     tab.get_by_role("button", name="Run").focus()
     tab.keyboard.press("Enter")
-    tab.wait_for_function("document.querySelector('.models').app.writings[0].pieces.length > 90")
+    expect(tab.locator(".models-text span").nth(90)).to_be_attached()
     tab.keyboard.press("Enter")
     settled(tab)
     assert tab.get_by_role("button", name="Run").count() == 1
@@ -544,7 +545,7 @@ def test_a_model_of_one_s_own(visit, site, home):
     before, files = len(tab.asked), tab.get_by_label("or its files").first
     own = site / "own" / "bytes"
     files.set_input_files([own / "config.json", own / "model.safetensors"])
-    tab.wait_for_function("document.querySelector('.models-error').textContent.includes('Missing: vocabulary.json')")
+    expect(tab.locator(".models-error")).to_contain_text("Missing: vocabulary.json")
     bad = site / "own" / "bad"
     bad.mkdir()
     for name in ("config.json", "model.safetensors", "vocabulary.json"):
@@ -562,10 +563,10 @@ def test_a_model_of_one_s_own(visit, site, home):
     ):
         (bad / name).write_bytes(content)
         files.set_input_files([bad / name for name in good])
-        tab.wait_for_function("text => document.querySelector('.models-error').textContent.includes(text)", arg=said)
+        expect(tab.locator(".models-error")).to_contain_text(said)
         (bad / name).write_bytes(good[name])
     files.set_input_files([own / name for name in good])
-    tab.wait_for_function("document.querySelector('.models-status').textContent.startsWith('Your transformer is here')")
+    expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
     tab.locator("textarea").fill("né ☃")
     press(tab, "Step")
     assert error_of(tab) == ""
@@ -573,7 +574,25 @@ def test_a_model_of_one_s_own(visit, site, home):
     surprise = tab.evaluate("document.querySelector('.models').app.writings[0].pieces.map(piece => piece.surprise)")
     assert surprise[0] is None
     assert all(x > 0 for x in surprise[1:])
-    assert len(tab.asked) == before
+    assert [url for url in tab.asked[before:] if not url.startswith("blob:")] == []
+
+
+def test_files_may_be_dropped(visit, site, home):
+    tab = visit(f"{home}/read.html#a=own")
+    contents = {file.name: base64.b64encode(file.read_bytes()).decode() for file in (site / "own" / "bytes").iterdir()}
+    tab.evaluate(
+        """contents => {
+            const data = new DataTransfer(), bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
+            for (const [name, text] of Object.entries(contents)) data.items.add(new File([bytes(text)], name));
+            const event = new DragEvent("drop", { dataTransfer: data, cancelable: true });
+            document.querySelector(".models-drop").dispatchEvent(event);
+        }""",
+        contents,
+    )
+    expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
+    press(tab, "Read it")
+    assert error_of(tab) == ""
+    assert "your transformer" in tab.locator(".models-rows").inner_text()
 
 
 def test_bad_input_on_the_pages(visit, home):

@@ -297,7 +297,7 @@ class App {
       onchange: () => this.changed(),
     };
     this.slots = [
-      new Slot(root, "model", { chosen: this.asked.get("a") ?? "primer-ez", ...about }),
+      new Slot(root, "model", { chosen: this.asked.get("a") || "primer-ez", ...about }),
       new Slot(root, "beside it", { optional: true, chosen: this.asked.get("b") ?? "", ...about }),
     ];
     this.menus = make("div", { class: "models-row" }, ...this.slots.map((slot) => slot.element));
