@@ -16,7 +16,12 @@ const { Cache, Vocabulary, build_model, draw, generator, read_safetensors, requi
 let model, vocabulary, cache, pieces, tokens, first, predictions, seen, random, seed, decoder, unfinished;
 
 const hex = (bytes) => Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
-const bytes_of = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer;
+
+function bytes_of(base64) {
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes.buffer;
+}
 
 /** Read some tokens, and keep what is asked for later: `predictions` after each of them, and what each layer saw. */
 function read(added) {
