@@ -1,0 +1,80 @@
+"""The models that ship in Chromium: the size of what is loaded, and tokens per second, also on a slow phone.
+
+python benchmarks/browser.py [NAME ...]      on a quiet machine; Chromium throttles pages, not workers, so that the
+                                             slowed runs are those of a page's own thread
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import gzip
+import json
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import browser  # noqa: E402
+
+from efficient_transformers import pretrained, pretrained_names, saving  # noqa: E402
+
+STATIC = ROOT / "book" / "static"
+WRITE = """
+async function write({ config, weights }) {
+  const { Cache, build_model, read_safetensors } = efficient_transformers(), start = performance.now();
+  const bytes = Uint8Array.from(atob(weights), (c) => c.charCodeAt(0)).buffer;
+  const model = build_model(config, read_safetensors(bytes)), load = performance.now() - start, rates = [];
+  for (let run = 0; run < 4; run++) {
+    const cache = new Cache(() => {}), start = performance.now();
+    for (let t = 0; t < model.max_seq_len; t++) model.forward([(t * 7) % model.vocab_size], cache);
+    rates.push((1000 * model.max_seq_len) / (performance.now() - start));
+  }
+  return { load, cold: rates[0], best: Math.max(...rates) };
+}
+"""
+IN_WORKER = """model => new Promise(resolve => {
+  const text = `${efficient_transformers};${write};onmessage = async ({ data }) => postMessage(await write(data));`;
+  const worker = new Worker(URL.createObjectURL(new Blob([text])));
+  worker.onmessage = ({ data }) => resolve(data);
+  worker.postMessage(model);
+})"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=pretrained_names())
+    names = parser.parse_args().names
+    for scripts in (("models.js",), ("models.js", "model-worker.js"), ("model-page.js",)):
+        size = len(gzip.compress(b"".join((STATIC / name).read_bytes() for name in scripts)))
+        print(f"{' and '.join(scripts)}: {size / 1000:.1f} kB compressed")
+    with sync_playwright() as playwright:
+        chromium = browser.launch(playwright)
+        for name in names:
+            folder = pretrained.SHIPPED / name
+            weights = (folder / saving.WEIGHTS).read_bytes()
+            model = {
+                "config": json.loads((folder / saving.CONFIG).read_text(encoding="utf-8")),
+                "weights": base64.b64encode(weights).decode(),
+            }
+            sizes = (
+                f"{len(weights) / 1e6:.2f} MB, {len(gzip.compress(model['weights'].encode())) / 1e6:.2f} as it travels"
+            )
+            print(f"{name}: {sizes}")
+            for where, slower in (("worker", 1), ("page", 1), ("page", 6)):
+                tab = chromium.new_page()
+                tab.add_script_tag(path=STATIC / "models.js")
+                tab.add_script_tag(content=WRITE)
+                tab.context.new_cdp_session(tab).send("Emulation.setCPUThrottlingRate", {"rate": slower})
+                found = tab.evaluate(IN_WORKER if where == "worker" else "write", model)
+                rates = f"{found['cold']:5.0f} tokens/s at first, {found['best']:5.0f} at best"
+                print(f"  {where}, {slower}x: loaded in {found['load']:4.0f} ms, {rates}", flush=True)
+                tab.close()
+        chromium.close()
+
+
+if __name__ == "__main__":
+    main()
