@@ -344,7 +344,7 @@ class Writing {
     [this.place, this.placer] = slider("character", { min: 0, max: 0, value: 0 }, say);
     this.place.oninput = () => look(Number(this.place.value));
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
-    this.closer = make("a", { hidden: true }, "Read this closely");
+    this.closer = make("a", { class: "models-closer" }, "Read this closely");
     this.bars.show("the next character will be drawn from", []);
     this.element = make("div", { class: "models-panel" },
       make("p", { class: "models-name" }, make("strong", {}, slot.title), this.rate),
@@ -388,7 +388,7 @@ class Writing {
     this.said.textContent = piece ? sentence(piece, place, expected) : this.summary();
     const last = this.pieces.slice(-120).map(({ text }) => text).join("");
     this.closer.href = `read-with-it.html${App.prototype.link.call(this.app, last)}`;
-    this.closer.hidden = this.slot.chosen === OWN;
+    this.closer.classList.toggle("there", this.slot.chosen !== OWN);
   }
   summary() {
     const written = this.pieces.slice(this.from);
@@ -551,14 +551,16 @@ class Lamp {
     const all = this.heads.value === "", chosen = all ? heads : [heads[Number(this.heads.value)]];
     const shades = this.pieces.map((_, i) => chosen.reduce((sum, head) => sum + head[i], 0) / chosen.length);
     const most = shades.reduce((m, x) => Math.max(m, Math.abs(x)), 0);
-    const best = shades.findIndex((x) => Math.abs(x) === most), back = this.place - best;
+    const best = shades.findIndex((x) => Math.abs(x) === most);
     this.text.retint(shades.map((x) => x / Math.max(most, 1e-9)));
     this.text.mark(this.place);
-    const far = back === 0 ? "itself" : `${back} ${back === 1 ? "character" : "characters"} back`;
-    const window = span > 1 ? `in a window of ${span}, ` : "";
+    const ends = span === 1 ? best : shades.findLastIndex((x, i) => x === shades[best] && i < best + span);
+    const back = this.place - ends, far = `${back} ${back === 1 ? "character" : "characters"} back`;
+    const window = `the window “${this.pieces.slice(best, ends + 1).map(({ text }) => glyph(text)).join("")}”, which ends `;
+    const what_read = span > 1 ? window + (back ? far : "here") : `${spoken(this.pieces[best].text)}, ${back ? far : "itself"}`;
     const value = what === "attention" ? `an attention of ${percent(most)}` : `a weight of ${number(shades[best])}`;
     this.said.textContent = most === 0 ? "No window is complete here: there is nothing to read yet."
-      : `At ${spoken(this.pieces[this.place].text)} it reads most of ${spoken(this.pieces[best].text)}, ${window}${far}: ${value}.`;
+      : `At ${spoken(this.pieces[this.place].text)} it reads most of ${what_read}: ${value}.`;
     this.draw_map(index, all ? null : Number(this.heads.value));
   }
   /** One pixel for each pair of characters, in the colors of the text. */
@@ -598,7 +600,10 @@ class Lamp {
 class ReadPage extends App {
   constructor(root) {
     super(root, "your line");
-    const reader = button("Read it", () => this.act(() => this.read()));
+    const reader = button("Read it", () => {
+      root.classList.add("reading");  // room for what comes, at once
+      this.act(() => this.read());
+    });
     this.rows = make("div", { class: "models-rows" });
     [this.place, this.placer] = slider("character", { min: 1, max: 1, value: 1 },
       (place) => (this.pieces ? `${place} of ${this.pieces.length}, ${spoken(this.pieces[place - 1]?.text ?? "")}` : ""));
