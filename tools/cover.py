@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import ListedColormap
 
 from efficient_transformers import CausalDepthwiseConv, figures, leak_map, study
+from efficient_transformers.figures.maps import PAST
 
 CODE = """kernel = self.weight.flip(2).expand(H, K, W)
 x = F.pad(x, (0, 0, W - 1, 0))
@@ -16,21 +17,40 @@ y = F.conv2d(x.mT[:, :, None], kernel)"""
 
 @figures.styled
 def main() -> None:
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.1), layout="constrained", width_ratios=(4, 2.6, 4))
-    for ax, title in zip(axes, ("an equation and its code", "what it depends on", "what it buys"), strict=True):
-        ax.set_title(title, fontsize=12)
-    axes[0].text(0.5, 0.7, r"$y_{t,c} = \sum_{j=0}^{W-1} w_{c,j}\; x_{t-j,\,c}$", fontsize=17, ha="center", va="center")
-    axes[0].text(0.5, 0.28, CODE, fontsize=8.5, family="monospace", ha="center", va="center", linespacing=1.7)
-    axes[0].axis("off")
+    figure, axes = plt.subplot_mosaic(
+        [["equation", "equation"], ["map", "losses"]],
+        figsize=(figures.WIDTH, 5.2),
+        layout="constrained",
+        height_ratios=(1, 1.35),
+        width_ratios=(1, 1.25),
+    )
+    titles = {"equation": "an equation and its code", "map": "what it depends on", "losses": "what it buys"}
+    for name, title in titles.items():
+        axes[name].set_title(title, fontsize=12)
+    top = axes["equation"]
+    top.text(0.5, 0.72, r"$y_{t,c} = \sum_{j=0}^{W-1} w_{c,j}\; x_{t-j,\,c}$", fontsize=19, ha="center", va="center")
+    top.text(
+        0.5,
+        0.2,
+        CODE,
+        fontsize=11,
+        family="monospace",
+        ha="center",
+        va="center",
+        linespacing=1.5,
+        multialignment="left",
+    )
+    top.axis("off")
     seen = (leak_map(CausalDepthwiseConv(8, 2), 12) > 0).int()
-    axes[1].imshow(seen, cmap=ListedColormap(["white", "#4C78A8"]))
-    figures.bare_grid(axes[1], 12, 12)
-    axes[1].set(xlabel="input position", ylabel="output position")
+    axes["map"].imshow(seen, cmap=ListedColormap(["#FFFFFF00", PAST]))
+    figures.bare_grid(axes["map"], 12, 12)
+    axes["map"].set(xlabel="input position", ylabel="output position")
     groups = study.by_label(study.load_study("learning-rate"))
     runs = {name: study.metrics_of(groups[f"{name} 0.003"][0]) for name in ("transformer", "primer-ez")}
-    figures.plot_losses(runs, axes[2], target=runs["transformer"][-1]["validation_loss"])
-    axes[2].set_ylim(top=2.6)
-    figure.savefig(Path(__file__).parents[1] / "book" / "static" / "cover.png", dpi=110, metadata={"Software": None})
+    figures.plot_losses(runs, axes["losses"], target=runs["transformer"][-1]["validation_loss"])
+    axes["losses"].set_ylim(top=2.6)
+    path = Path(__file__).parents[1] / "book" / "static" / "cover.png"
+    figure.savefig(path, dpi=200, metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ def scatter(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str)
 
 @styled
 def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, ylabel: str, name: str) -> Figure:
-    """A line for each block of a model, from the first (dark) to the last (light), with its number at its end."""
+    """A line for each block of a model, from the first (purple) to the last (green), with its number at its end."""
     figure, (ax,) = panel_grid(1, 3.8)
     colors = plt.get_cmap("viridis")(torch.linspace(0, 0.58, len(lines)).tolist())
     gap = 0.055  # between labels, as a share of the axis

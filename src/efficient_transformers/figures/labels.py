@@ -23,6 +23,8 @@ def place_labels(figure: Figure, ax: Axes, points: Mapping[str, tuple[float, flo
     places = {label: ax.transData.transform(point) for label, point in points.items()}
     taken: list[Box] = [(x - around, y - around, x + around, y + around) for x, y in places.values()]
     inside = ax.get_window_extent()
+    zero = ax.transData.transform((0, 0))[1]  # the line that points are compared with
+    taken.append((inside.x0, zero - 2, inside.x1, zero + 2))
     back = ax.transData.inverted().transform
     for label, (x, y) in places.items():
         text = ax.text(0, 0, label, ha="left", va="center")

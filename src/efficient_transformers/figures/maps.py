@@ -227,7 +227,10 @@ def spatial_weights(weight: Tensor, limit: float, rows: Sequence[int], back: int
     """A causal spatial matrix as an image, and beside it some of its rows and their mean, aligned at the diagonal."""
     figure, (left, right) = panel_grid(2, 3.9)
     w = weight.detach().float().cpu().tril()
-    image = left.imshow(w.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
+    future = torch.ones_like(w).bool().triu(1)
+    image = left.imshow(
+        w.masked_fill(future, torch.nan).numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest"
+    )
     left.set(xlabel="position that is read, s", ylabel="position of the gate, t")
     for axis in (left.xaxis, left.yaxis):
         axis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 4, 5, 10]))
