@@ -43,7 +43,7 @@ class MaskedCorpus(Corpus):
         return text.masked_fill(hidden, len(self.vocabulary)), text.masked_fill(~hidden, NO_TARGET)
 
     def batch(self, batch_size: int, seq_len: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """A random training batch: the text of :meth:`Corpus.batch`, hidden in part."""
+        """A random training batch, hidden in part."""
         text, _ = super().batch(batch_size, seq_len, generator)
         return self.hide(text, generator)
 

@@ -85,7 +85,7 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The name, size, budget and context: what tells this entry from all others of a study."""
+        """What tells this entry from all others of a study, in words."""
         given = "" if self.rate is None else f", rate {self.rate:g}"
         return f"{self.name}, {self.size}, {self.steps:,} steps of {self.batch_size} × {self.seq_len}{given}"
 
