@@ -431,7 +431,8 @@ class WritePage extends App {
     const whole = (input, name, least) => {
       const value = Number(input.value);
       if (input.value.trim() && Number.isInteger(value) && value >= least) return value;
-      throw new Error(`${name} is “${input.value}”. It must be a whole number${least > -Infinity ? ` of at least ${least}` : ""}.`);
+      const bound = least > -Infinity ? ` of at least ${least}` : "";
+      throw new Error(`${name} is “${input.value}”. It must be a whole number${bound}.`);
     };
     return {
       temperature: Number(this.temperature.value),
@@ -515,7 +516,8 @@ class Lamp {
     this.head = labelled("head", this.heads);
     this.map = make("canvas", { class: "models-map", role: "img" });
     this.map.onclick = (event) => choose(Math.floor((event.offsetY / this.map.clientHeight) * this.pieces.length));
-    this.map_said = make("p", { class: "models-caption" }, "The whole text: a row for each character, a column for each that it could read. Touch a row.");
+    this.map_said = make("p", { class: "models-caption" },
+      "The whole text: a row for each character, a column for each that it could read. Touch a row.");
     this.text = new Text(`What ${slot.title} read`, choose);
     this.values = make("div", { class: "models-values", role: "img" });
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
@@ -556,8 +558,9 @@ class Lamp {
     this.text.mark(this.place);
     const ends = span === 1 ? best : shades.findLastIndex((x, i) => x === shades[best] && i < best + span);
     const back = this.place - ends, far = `${back} ${back === 1 ? "character" : "characters"} back`;
-    const window = `the window “${this.pieces.slice(best, ends + 1).map(({ text }) => glyph(text)).join("")}”, which ends `;
-    const what_read = span > 1 ? window + (back ? far : "here") : `${spoken(this.pieces[best].text)}, ${back ? far : "itself"}`;
+    const inside = this.pieces.slice(best, ends + 1).map(({ text }) => glyph(text)).join("");
+    const what_read = span > 1 ? `the window “${inside}”, which ends ${back ? far : "here"}`
+      : `${spoken(this.pieces[best].text)}, ${back ? far : "itself"}`;
     const value = what === "attention" ? `an attention of ${percent(most)}` : `a weight of ${number(shades[best])}`;
     this.said.textContent = most === 0 ? "No window is complete here: there is nothing to read yet."
       : `At ${spoken(this.pieces[this.place].text)} it reads most of ${what_read}: ${value}.`;
@@ -582,7 +585,8 @@ class Lamp {
   }
   /** A gate's numbers, one for each channel, counted in 24 bins. */
   draw_values(values) {
-    const sorted = Array.from(values).sort((a, b) => a - b), [low, high] = [sorted[0], sorted.at(-1)], counts = Array(24).fill(0);
+    const sorted = Array.from(values).sort((a, b) => a - b), [low, high] = [sorted[0], sorted.at(-1)];
+    const counts = Array(24).fill(0);
     for (const value of values) counts[Math.min(23, Math.floor((24 * (value - low)) / Math.max(high - low, 1e-9)))]++;
     const most = Math.max(...counts), middle = sorted[sorted.length >> 1];
     this.values.replaceChildren(...counts.map((count) => {

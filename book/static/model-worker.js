@@ -1,8 +1,8 @@
 /**
- * One model and the text that it has read: the page asks, this answers, beside the page, which so never freezes.
+ * One model and the text that it has read: the page asks, this answers, beside the page, which never freezes.
  *
- * {load: {config, vocabulary, weights}}              → {config, size, ms}; weights as bytes, or as base64
- * {read: text}                                       → {pieces, ms}: of each character how surprising it was, in nats
+ * {load: {config, vocabulary, weights}}              → {config}; weights as bytes, or as base64
+ * {read: text}                                       → {pieces}: of each character how surprising it was, in nats
  * {write: {ms, limit, temperature, top_k, seed}}     → {pieces, tokens, ms, restarted}: what fits into so many ms
  * {look: {place, temperature, top_k}}                → {expected, reads}: at a character, what was foretold and read
  * {map: {index, head}}                               → {shades}: one of the reads at every character, [n * n]
@@ -12,7 +12,7 @@
  */
 function model_worker(library, port) {
 "use strict";
-const { Cache, Vocabulary, build_model, draw, generator, read_safetensors, require, softmax } = library;
+const { Cache, Vocabulary, build_model, draw, generator, likeliest, read_safetensors, require, softmax } = library;
 let model, vocabulary, cache, pieces, tokens, first, predictions, seen, random, seed, decoder, unfinished;
 
 const hex = (bytes) => Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
@@ -53,10 +53,8 @@ function show(token) {
 
 /** The likeliest tokens, as they would be drawn: [character, probability]. */
 function expected(logits, temperature, top_k) {
-  const best = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]).slice(0, top_k);
-  const cold = temperature < 1e-38;  // as `draw` has it
-  const p = cold ? [1] : softmax(Float64Array.from(best, (token) => logits[token]), temperature);
-  return best.slice(0, cold ? 1 : 10).map((token, i) => [show(token), p[i]]);
+  const [tokens, p] = likeliest(logits, temperature, top_k);
+  return tokens.slice(0, 10).map((token, i) => [show(token), p[i]]);
 }
 
 /** What a head of a layer read at a piece: a number for each piece, or those of a gate. */
@@ -75,7 +73,7 @@ function read_by({ rows, what, heads, span }, h, place) {
 
 const answers = {
   async load({ config, vocabulary: found, weights }) {
-    const start = performance.now(), words = new Vocabulary(found), n = words.characters.length;
+    const words = new Vocabulary(found), n = words.characters.length;
     require(config && typeof config === "object", "config.json", config, "an object with the arguments of build_model");
     const loaded = build_model(config, read_safetensors(typeof weights === "string" ? bytes_of(weights) : weights));
     require(n === loaded.vocab_size, "the number of characters in vocabulary.json", n,
@@ -87,10 +85,10 @@ const answers = {
       require(digest === wanted, "the sha256 of vocabulary.json", digest, `${wanted}, as the model has`);
     }
     [model, vocabulary, pieces] = [loaded, words, null];
-    return { config: model.config, size: n, ms: performance.now() - start };
+    return { config: model.config };
   },
   read(text) {
-    const start = performance.now(), characters = Array.from(text), all = characters.map((c) => vocabulary.encode(c));
+    const characters = Array.from(text), all = characters.map((c) => vocabulary.encode(c));
     require(characters.length > 0, "the text", text, "at least one character");
     model.check_tokens(all.flat(), new Cache());  // before the last text is forgotten
     restart(all.flat(), 0);
@@ -104,7 +102,7 @@ const answers = {
       return { text: c, surprise: nats, end: t };
     });
     [random, unfinished, decoder] = [null, 0, new TextDecoder()];
-    return { pieces, ms: performance.now() - start };
+    return { pieces };
   },
   write({ ms, limit, temperature, top_k, seed: asked }) {
     require(pieces, "the text", "", "at least one character");
