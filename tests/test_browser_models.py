@@ -224,6 +224,8 @@ def test_a_model_that_ships(page, name):
     model, vocabulary = load(name)
     text = load_corpus("shakespeare-with-test", vocabulary=vocabulary).validation.long()
     make(page, contents(pretrained.SHIPPED / name))
+    script = gzip.compress(browser_models.as_script(pretrained.SHIPPED / name).encode(), 6)  # as a server sends it
+    assert len(script) <= (2.2e6 if name == "gmlp" else 1.8e6)
     for start in torch.linspace(0, len(text) - 200, 10).long():
         tokens = text[start : start + 128]
         with torch.no_grad():
@@ -475,6 +477,8 @@ def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
     settled(tab)
     assert tab.get_by_role("button", name="Run").count() == 1
     assert "it read its last 20 tokens again" in tab.locator(".models-said").inner_text()
+    tab.locator(".models-text span").nth(3).click()  # forgotten, but not what was expected there
+    expect(tab.locator(".models-bars")).to_have_attribute("aria-label", re.compile("%.*%"))
     n = len(written(tab))
     tab.wait_for_timeout(100)
     assert len(written(tab)) == n

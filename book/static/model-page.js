@@ -28,7 +28,7 @@ const number = (x) => x.toFixed(2).replace("-", "−");
 const names = { "\n": "a new line", " ": "a space", "\t": "a tab" };
 const spoken = (c) => names[c] ?? `“${c}”`;
 const glyph = (c) => ({ "\n": "↵", " ": "␣", "\t": "⇥" })[c] ?? c;
-const percent = (p) => (p >= 0.0995 ? `${Math.round(100 * p)} %` : p >= 0.0005 ? `${(100 * p).toFixed(1)} %` : "< 0.1 %");
+const percent = (p) => (p < 0.0005 ? "< 0.1" : (100 * p).toFixed(p < 0.0995 ? 1 : 0)) + "\u00a0%";
 const nats = (x) => `${x.toFixed(2)} nats`;
 const mean = (pieces) => {
   const known = pieces.filter((piece) => piece.surprise !== null);
@@ -263,7 +263,7 @@ class Bars {
       const [c, p] = expected[i] ?? ["", 0], bar = make("i");
       bar.style.width = `${100 * p}%`;
       return make("div", { class: c && c === actual ? "actual" : false },
-        make("b", {}, glyph(c)), make("span", {}, bar), make("small", {}, c ? percent(p) : ""));
+        make("b", {}, glyph(c)), make("span", {}, ...(c ? [bar] : [])), make("small", {}, c ? percent(p) : ""));
     }));
     const said = expected.slice(0, 5).map(([c, p]) => `${spoken(c)} ${percent(p)}`).join(", ");
     this.rows.setAttribute("aria-label", said || "nothing");
@@ -300,7 +300,7 @@ class App {
       new Slot(root, "model", { chosen: this.asked.get("a") || "primer-ez", ...about }),
       new Slot(root, "beside it", { optional: true, chosen: this.asked.get("b") ?? "", ...about }),
     ];
-    this.menus = make("div", { class: "models-row" }, ...this.slots.map((slot) => slot.element));
+    this.menus = make("div", { class: "models-row menus" }, ...this.slots.map((slot) => slot.element));
     this.input = make("textarea", { rows: 2, spellcheck: "false" });
     this.input.value = this.asked.get("text") ?? root.dataset.text;
     this.line = labelled(label, this.input);

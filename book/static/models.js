@@ -9,7 +9,7 @@
  *
  *     const { Cache, build_model, read_safetensors } = efficient_transformers();
  *     const model = build_model(config, read_safetensors(buffer)), cache = new Cache();
- *     const logits = model.forward(tokens, cache);  // [T * vocab_size]; more tokens may follow
+ *     const logits = model.forward(tokens, cache);  // [T * vocab_size]
  */
 function efficient_transformers() {
 "use strict";
@@ -682,7 +682,7 @@ class LanguageModel {
     this.embedding = weights.of("embedding").take("weight", vocab_size, d_model);
     this.norm = LayerNorm(weights.of("norm"), d_model);
   }
-  /** The logits after each of the tokens, [T * vocab_size]; with a new cache, of a text that begins with them. */
+  /** The logits after each of the tokens, [T * vocab_size]. */
   forward(tokens, cache = new Cache()) {
     this.check_tokens(tokens, cache);
     cache.owner = this;
