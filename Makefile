@@ -36,6 +36,7 @@ benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machi
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/hourglass.py
 	$(BIN)/python benchmarks/gmlp.py
+	$(BIN)/python benchmarks/browser.py
 
 bench: .venv/ready .peers/ready ## beside public implementations, and against length; writes benchmarks/results/
 	PYTHONPATH=.peers $(BIN)/python benchmarks/lengths.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from pathlib import Path
 
 import browser
@@ -223,6 +224,8 @@ def test_a_model_that_ships(page, name):
     model, vocabulary = load(name)
     text = load_corpus("shakespeare-with-test", vocabulary=vocabulary).validation.long()
     make(page, contents(pretrained.SHIPPED / name))
+    script = gzip.compress(browser_models.as_script(pretrained.SHIPPED / name).encode(), 6)  # as a server sends it
+    assert len(script) <= (2.2e6 if name == "gmlp" else 1.8e6)
     for start in torch.linspace(0, len(text) - 200, 10).long():
         tokens = text[start : start + 128]
         with torch.no_grad():
@@ -341,8 +344,15 @@ style-src 'self' file: 'unsafe-inline'; img-src 'self' data:"><style>* {{ box-si
 <link rel="icon" href="data:,"><link rel="stylesheet" href="static/models.css">
 <script defer src="static/models.js"></script><script defer src="static/model-worker.js"></script>
 <script defer src="static/model-page.js"></script>
-<main><h1>{kind}</h1><div class="models" id="{kind}-with-it-here" data-weights="weights/" data-text="to be">
-<template>{options}</template></div></main></html>"""
+<main><h1>{kind}</h1>{body}</main></html>"""
+
+
+def body_of(kind):
+    """What the page of the book has there, with the models and the text of these tests."""
+    text = (STATIC.parent / f"{kind}-with-it.md").read_text(encoding="utf-8")
+    body = re.search(r"```\{raw\} html\n(<div.*?)```", text, re.DOTALL)[1]
+    body = re.sub('data-text="[^"]*"', 'data-text="to be"', body.replace("../_static/", ""))
+    return body.replace("<!-- shipped models -->", browser_models.options())
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +383,7 @@ def site(tmp_path_factory):
                 (where / pretrained.CARD).write_text(json.dumps(card))
                 (folder / "weights" / f"{name}.js").write_text(browser_models.as_script(where))
         for kind in ("write", "read"):
-            (folder / f"{kind}.html").write_text(PAGE.format(kind=kind, options=browser_models.options()))
+            (folder / f"{kind}.html").write_text(PAGE.format(kind=kind, body=body_of(kind)))
         assert browser_models.table().count("<tr>") == 4
     return folder
 
@@ -467,6 +477,8 @@ def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
     settled(tab)
     assert tab.get_by_role("button", name="Run").count() == 1
     assert "it read its last 20 tokens again" in tab.locator(".models-said").inner_text()
+    tab.locator(".models-text span").nth(3).click()  # forgotten, but not what was expected there
+    expect(tab.locator(".models-bars")).to_have_attribute("aria-label", re.compile("%.*%"))
     n = len(written(tab))
     tab.wait_for_timeout(100)
     assert len(written(tab)) == n
@@ -644,4 +656,5 @@ def test_the_pages_are_for_all(visit, home, kind):
     small = """() => [...document.querySelectorAll("button, select, textarea, input")]
         .filter(e => e.getClientRects().length && e.getBoundingClientRect().height < 24).map(e => e.outerHTML)"""
     assert tab.evaluate(small) == []
-    assert "which this browser does not" in (STATIC.parent / f"{kind}-with-it.md").read_text()
+    plain = visit(f"{home}/{kind}.html", java_script_enabled=False)
+    assert "run in JavaScript, which this browser does not" in plain.locator("noscript").inner_text()

@@ -28,7 +28,7 @@ const number = (x) => x.toFixed(2).replace("-", "−");
 const names = { "\n": "a new line", " ": "a space", "\t": "a tab" };
 const spoken = (c) => names[c] ?? `“${c}”`;
 const glyph = (c) => ({ "\n": "↵", " ": "␣", "\t": "⇥" })[c] ?? c;
-const percent = (p) => (p >= 0.0995 ? `${Math.round(100 * p)} %` : p >= 0.0005 ? `${(100 * p).toFixed(1)} %` : "< 0.1 %");
+const percent = (p) => (p < 0.0005 ? "< 0.1" : (100 * p).toFixed(p < 0.0995 ? 1 : 0)) + "\u00a0%";
 const nats = (x) => `${x.toFixed(2)} nats`;
 const mean = (pieces) => {
   const known = pieces.filter((piece) => piece.surprise !== null);
@@ -263,7 +263,7 @@ class Bars {
       const [c, p] = expected[i] ?? ["", 0], bar = make("i");
       bar.style.width = `${100 * p}%`;
       return make("div", { class: c && c === actual ? "actual" : false },
-        make("b", {}, glyph(c)), make("span", {}, bar), make("small", {}, c ? percent(p) : ""));
+        make("b", {}, glyph(c)), make("span", {}, ...(c ? [bar] : [])), make("small", {}, c ? percent(p) : ""));
     }));
     const said = expected.slice(0, 5).map(([c, p]) => `${spoken(c)} ${percent(p)}`).join(", ");
     this.rows.setAttribute("aria-label", said || "nothing");
@@ -300,7 +300,7 @@ class App {
       new Slot(root, "model", { chosen: this.asked.get("a") || "primer-ez", ...about }),
       new Slot(root, "beside it", { optional: true, chosen: this.asked.get("b") ?? "", ...about }),
     ];
-    this.menus = make("div", { class: "models-row" }, ...this.slots.map((slot) => slot.element));
+    this.menus = make("div", { class: "models-row menus" }, ...this.slots.map((slot) => slot.element));
     this.input = make("textarea", { rows: 2, spellcheck: "false" });
     this.input.value = this.asked.get("text") ?? root.dataset.text;
     this.line = labelled(label, this.input);
@@ -431,7 +431,8 @@ class WritePage extends App {
     const whole = (input, name, least) => {
       const value = Number(input.value);
       if (input.value.trim() && Number.isInteger(value) && value >= least) return value;
-      throw new Error(`${name} is “${input.value}”. It must be a whole number${least > -Infinity ? ` of at least ${least}` : ""}.`);
+      const bound = least > -Infinity ? ` of at least ${least}` : "";
+      throw new Error(`${name} is “${input.value}”. It must be a whole number${bound}.`);
     };
     return {
       temperature: Number(this.temperature.value),
@@ -515,7 +516,8 @@ class Lamp {
     this.head = labelled("head", this.heads);
     this.map = make("canvas", { class: "models-map", role: "img" });
     this.map.onclick = (event) => choose(Math.floor((event.offsetY / this.map.clientHeight) * this.pieces.length));
-    this.map_said = make("p", { class: "models-caption" }, "The whole text: a row for each character, a column for each that it could read. Touch a row.");
+    this.map_said = make("p", { class: "models-caption" },
+      "The whole text: a row for each character, a column for each that it could read. Touch a row.");
     this.text = new Text(`What ${slot.title} read`, choose);
     this.values = make("div", { class: "models-values", role: "img" });
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
@@ -556,8 +558,9 @@ class Lamp {
     this.text.mark(this.place);
     const ends = span === 1 ? best : shades.findLastIndex((x, i) => x === shades[best] && i < best + span);
     const back = this.place - ends, far = `${back} ${back === 1 ? "character" : "characters"} back`;
-    const window = `the window “${this.pieces.slice(best, ends + 1).map(({ text }) => glyph(text)).join("")}”, which ends `;
-    const what_read = span > 1 ? window + (back ? far : "here") : `${spoken(this.pieces[best].text)}, ${back ? far : "itself"}`;
+    const inside = this.pieces.slice(best, ends + 1).map(({ text }) => glyph(text)).join("");
+    const what_read = span > 1 ? `the window “${inside}”, which ends ${back ? far : "here"}`
+      : `${spoken(this.pieces[best].text)}, ${back ? far : "itself"}`;
     const value = what === "attention" ? `an attention of ${percent(most)}` : `a weight of ${number(shades[best])}`;
     this.said.textContent = most === 0 ? "No window is complete here: there is nothing to read yet."
       : `At ${spoken(this.pieces[this.place].text)} it reads most of ${what_read}: ${value}.`;
@@ -582,7 +585,8 @@ class Lamp {
   }
   /** A gate's numbers, one for each channel, counted in 24 bins. */
   draw_values(values) {
-    const sorted = Array.from(values).sort((a, b) => a - b), [low, high] = [sorted[0], sorted.at(-1)], counts = Array(24).fill(0);
+    const sorted = Array.from(values).sort((a, b) => a - b), [low, high] = [sorted[0], sorted.at(-1)];
+    const counts = Array(24).fill(0);
     for (const value of values) counts[Math.min(23, Math.floor((24 * (value - low)) / Math.max(high - low, 1e-9)))]++;
     const most = Math.max(...counts), middle = sorted[sorted.length >> 1];
     this.values.replaceChildren(...counts.map((count) => {

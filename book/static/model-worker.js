@@ -1,8 +1,8 @@
 /**
- * One model and the text that it has read: the page asks, this answers, beside the page, which so never freezes.
+ * One model and the text that it has read: the page asks, this answers, beside the page, which never freezes.
  *
- * {load: {config, vocabulary, weights}}              → {config, size, ms}; weights as bytes, or as base64
- * {read: text}                                       → {pieces, ms}: of each character how surprising it was, in nats
+ * {load: {config, vocabulary, weights}}              → {config}; weights as bytes, or as base64
+ * {read: text}                                       → {pieces}: of each character how surprising it was, in nats
  * {write: {ms, limit, temperature, top_k, seed}}     → {pieces, tokens, ms, restarted}: what fits into so many ms
  * {look: {place, temperature, top_k}}                → {expected, reads}: at a character, what was foretold and read
  * {map: {index, head}}                               → {shades}: one of the reads at every character, [n * n]
@@ -12,8 +12,8 @@
  */
 function model_worker(library, port) {
 "use strict";
-const { Cache, Vocabulary, build_model, draw, generator, read_safetensors, require, softmax } = library;
-let model, vocabulary, cache, pieces, tokens, first, predictions, seen, random, seed, decoder, unfinished;
+const { Cache, Vocabulary, build_model, draw, generator, likeliest, read_safetensors, require, softmax } = library;
+let model, vocabulary, cache, pieces, foretold, tokens, first, predictions, seen, random, seed, decoder, unfinished;
 
 const hex = (bytes) => Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
 
@@ -23,7 +23,7 @@ function bytes_of(base64) {
   return bytes.buffer;
 }
 
-/** Read some tokens, and keep what is asked for later: `predictions` after each of them, and what each layer saw. */
+/** Read some tokens, and keep the `predictions` after each of them, and what each layer saw. */
 function read(added) {
   const n = model.vocab_size, logits = model.forward(added, cache);
   for (let t = 0; t < added.length; t++) predictions.push(logits.subarray(t * n, (t + 1) * n));
@@ -53,16 +53,14 @@ function show(token) {
 
 /** The likeliest tokens, as they would be drawn: [character, probability]. */
 function expected(logits, temperature, top_k) {
-  const best = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]).slice(0, top_k);
-  const cold = temperature < 1e-38;  // as `draw` has it
-  const p = cold ? [1] : softmax(Float64Array.from(best, (token) => logits[token]), temperature);
-  return best.slice(0, cold ? 1 : 10).map((token, i) => [show(token), p[i]]);
+  const [tokens, p] = likeliest(logits, temperature, top_k);
+  return tokens.slice(0, 10).map((token, i) => [show(token), p[i]]);
 }
 
 /** What a head of a layer read at a piece: a number for each piece, or those of a gate. */
 function read_by({ rows, what, heads, span }, h, place) {
   const end = pieces[place].end - 1, shades = new Float32Array(pieces.length);  // the token at which one looks
-  let values = new Float32Array(0), piece = Math.max(0, first);
+  let values = new Float32Array(0), piece = first;
   for (const row of rows) if (row[0] <= end) values = row[1];
   if (what === "gate") return values;
   for (let t = 0, n = values.length / heads; t <= end; t++) {
@@ -75,7 +73,7 @@ function read_by({ rows, what, heads, span }, h, place) {
 
 const answers = {
   async load({ config, vocabulary: found, weights }) {
-    const start = performance.now(), words = new Vocabulary(found), n = words.characters.length;
+    const words = new Vocabulary(found), n = words.characters.length;
     require(config && typeof config === "object", "config.json", config, "an object with the arguments of build_model");
     const loaded = build_model(config, read_safetensors(typeof weights === "string" ? bytes_of(weights) : weights));
     require(n === loaded.vocab_size, "the number of characters in vocabulary.json", n,
@@ -87,16 +85,18 @@ const answers = {
       require(digest === wanted, "the sha256 of vocabulary.json", digest, `${wanted}, as the model has`);
     }
     [model, vocabulary, pieces] = [loaded, words, null];
-    return { config: model.config, size: n, ms: performance.now() - start };
+    return { config: model.config };
   },
   read(text) {
-    const start = performance.now(), characters = Array.from(text), all = characters.map((c) => vocabulary.encode(c));
+    const characters = Array.from(text), all = characters.map((c) => vocabulary.encode(c));
     require(characters.length > 0, "the text", text, "at least one character");
     model.check_tokens(all.flat(), new Cache());  // before the last text is forgotten
     restart(all.flat(), 0);
     let t = 0;
+    foretold = [];  // the logits that a piece was drawn from, also when the model has forgotten them
     pieces = characters.map((c, i) => {
       let nats = i === 0 ? null : 0;  // nothing foretells the first character
+      foretold.push(predictions[t - 1]);
       for (const token of all[i]) {
         if (i > 0) nats += surprise(predictions[t - 1], token);
         t++;
@@ -104,7 +104,7 @@ const answers = {
       return { text: c, surprise: nats, end: t };
     });
     [random, unfinished, decoder] = [null, 0, new TextDecoder()];
-    return { pieces, ms: performance.now() - start };
+    return { pieces };
   },
   write({ ms, limit, temperature, top_k, seed: asked }) {
     require(pieces, "the text", "", "at least one character");
@@ -115,7 +115,7 @@ const answers = {
       if (tokens.length === model.max_seq_len) {  // the context is full: read its second half again
         const half = tokens.slice(-Math.max(1, model.max_seq_len >> 1)), lost = tokens.length - half.length;
         for (const piece of pieces) piece.end -= lost;
-        restart(half, pieces.findIndex((piece) => piece.end > 0));
+        restart(half, Math.max(0, pieces.findIndex((piece) => piece.end > 0)));
         restarted = true;
       }
       const logits = predictions.at(-1), token = draw(logits, temperature, top_k, random);
@@ -124,26 +124,27 @@ const answers = {
       written++;
       const bytes = Uint8Array.of(token), text = vocabulary.bytes ? decoder.decode(bytes, { stream: true }) : show(token);
       if (text) {
+        foretold.push(logits);
         pieces.push({ text, surprise: unfinished, end: tokens.length });
         unfinished = 0;
       }
     } while (written < limit && performance.now() - start < ms);
     return { pieces: pieces.slice(before), tokens: written, ms: performance.now() - start, restarted };
   },
-  /** The place after the last character is `pieces.length`: there is a prediction, and nothing that was read. */
+  /** After the last character there is a prediction, and nothing that was read. */
   look({ place, temperature = 1, top_k = model.vocab_size }) {
-    const last = place >= pieces.length, before = last ? tokens.length : (pieces[place - 1]?.end ?? 0);
-    const foretold = before > 0 ? expected(predictions[before - 1], temperature, top_k) : [];
-    if (last || place < first) return { expected: foretold, reads: [] };
-    const reads = Array.from(seen.values(), (layer) => {
+    const logits = place < pieces.length ? foretold[place] : predictions.at(-1);
+    const answer = { expected: logits ? expected(logits, temperature, top_k) : [], reads: [] };
+    if (place >= pieces.length || place < first) return answer;
+    answer.reads = Array.from(seen.values(), (layer) => {
       const { name, what, span, heads } = layer, n = what === "attention" ? heads : 1;
       return { name, what, span, heads: Array.from({ length: n }, (_, h) => read_by(layer, h, place)) };
     });
-    return { expected: foretold, reads };
+    return answer;
   },
   map({ index, head }) {
     const layer = [...seen.values()][index], n = pieces.length, shades = new Float32Array(n * n);
-    for (let place = Math.max(0, first); place < n; place++) {
+    for (let place = first; place < n; place++) {
       for (let h = 0; h < layer.heads; h++) {
         if (head === null || h === head) read_by(layer, h, place).forEach((x, i) => (shades[place * n + i] += x));
       }

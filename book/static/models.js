@@ -2,15 +2,14 @@
  * The models of the book in plain JavaScript: what the package computes, for one text, in a reader's browser.
  *
  * What is notable:
- * - classes, functions and their order are the package's, and so is what a layer is called with: the vectors of the
- *   next tokens, and the cache of what it has read; a text may come in pieces of any length;
- * - a matrix [T, D] is a Float32Array, row after row; sums are JavaScript's own doubles, more exact than PyTorch's;
+ * - classes, functions and their order are the package's, and a text may come in pieces of any length, with a cache;
+ * - a matrix [T, D] is a Float32Array, row after row; sums are doubles, more exact than PyTorch's;
  * - inner loops count: `for (const v of x)` and `x.map(f)` take four times as long;
  * - all is one function, so that a worker can be made from its text, also where the page was opened from a disk.
  *
  *     const { Cache, build_model, read_safetensors } = efficient_transformers();
  *     const model = build_model(config, read_safetensors(buffer)), cache = new Cache();
- *     const logits = model.forward(tokens, cache);  // [T * vocab_size]; more tokens may follow
+ *     const logits = model.forward(tokens, cache);  // [T * vocab_size]
  */
 function efficient_transformers() {
 "use strict";
@@ -34,7 +33,7 @@ function require_known(argument, value, known) {
 
 // ---- what PyTorch brings along
 
-/** The product with a transposed matrix, [T, n] and [m, n] to [T, m]; four rows at once, so that x is read less often. */
+/** The product with a transposed matrix, [T, n] and [m, n] to [T, m]; four rows at once read x less often. */
 function product(x, matrix, n) {
   const m = matrix.length / n, T = x.length / n, y = new Float32Array(T * m);
   for (let t = 0; t < T; t++) {
@@ -76,17 +75,13 @@ function add(x, y) {
   return z;
 }
 
-function multiply(x, y) {
-  const z = new Float32Array(x.length);
-  for (let i = 0; i < x.length; i++) z[i] = x[i] * y[i];
-  return z;
-}
+const multiply = (x, y) => map(x, (value, i) => value * y[i]);
 
 /** Σ_s weights[s] · vectors[s, c] for n channels c from `first` on; a vector has `width`. */
 function mixture(weights, vectors, width, first, n) {
   const S = weights.length, sums = new Float64Array(n);
   let s = 0;
-  for (; s + 3 < S; s += 4) {  // four vectors at once, so that the sums are read less often
+  for (; s + 3 < S; s += 4) {
     const a = weights[s], b = weights[s + 1], c = weights[s + 2], d = weights[s + 3];
     for (let i = 0, p = s * width + first; i < n; i++, p++) {
       sums[i] += a * vectors[p] + b * vectors[p + width] + c * vectors[p + 2 * width] + d * vectors[p + 3 * width];
@@ -107,7 +102,7 @@ function softmax(x, temperature = 1) {
   return x;
 }
 
-/** The error function, 2/√π · e^(-x²) · Σ_n 2^n x^(2n+1) / (1·3·…·(2n+1)), whose terms do not cancel. */
+/** The error function, 2/√π · e^(-x²) · Σ 2^n x^(2n+1) / (1·3·…·(2n+1)). */
 function erf(x) {
   if (Math.abs(x) > 6) return Math.sign(x);
   let term = x, sum = x;
@@ -165,7 +160,7 @@ class Weights {
 
 // ---- cache.py
 
-/** What a model must remember to go on reading. A layer is its own key, so layers need no numbers and nest freely. */
+/** What a model must remember to go on reading. A layer is its own key. */
 class Cache {
   /** `watch(layer, what, position, values)` is told attention weights and gates as they arise. */
   constructor(watch = null) {
@@ -687,7 +682,7 @@ class LanguageModel {
     this.embedding = weights.of("embedding").take("weight", vocab_size, d_model);
     this.norm = LayerNorm(weights.of("norm"), d_model);
   }
-  /** The logits after each of the tokens, [T * vocab_size]; with a new cache, of a text that begins with them. */
+  /** The logits after each of the tokens, [T * vocab_size]. */
   forward(tokens, cache = new Cache()) {
     this.check_tokens(tokens, cache);
     cache.owner = this;
@@ -706,7 +701,7 @@ class LanguageModel {
   }
 }
 
-/** The model that config.json describes; nothing is computed before the weights are known to be its own. */
+/** The model that config.json describes, if the weights are its own. */
 function build_model(config, tensors) {
   const { format = 1, vocabulary_sha256, name, dropout, ...given } = config;
   require(format === 2, "the format of config.json", format, "2; save the model again with this version of the package");
@@ -765,7 +760,7 @@ function read_safetensors(buffer) {
 
 // ---- generation.py
 
-/** Random numbers from 0 to 1 (mulberry32). They are not PyTorch's: only greedy texts are the same. */
+/** Random numbers from 0 to 1 (mulberry32), not PyTorch's. */
 function generator(seed) {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;
@@ -775,14 +770,19 @@ function generator(seed) {
   };
 }
 
-/** A token from softmax(logits / temperature), of the `top_k` likeliest only; at temperature 0 the likeliest. */
-function draw(logits, temperature, top_k, random) {
-  const best = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]).slice(0, top_k);
-  if (temperature < 1e-38) return best[0];
-  const p = softmax(Float64Array.from(best, (token) => logits[token]), temperature);
+/** The `top_k` likeliest tokens, and their share of softmax(logits / temperature); at 0 the likeliest alone. */
+function likeliest(logits, temperature, top_k) {
+  const all = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]), tau = Math.max(temperature, 1e-38);
+  const tokens = all.slice(0, temperature < tau ? 1 : top_k);
+  return [tokens, softmax(Float64Array.from(tokens, (token) => logits[token]), tau)];
+}
+
+/** One of them. */
+function draw(logits, temperature, top_k, random = Math.random) {
+  const [tokens, p] = likeliest(logits, temperature, top_k);
   let rest = random(), i = 0;
   while (i < p.length - 1 && (rest -= p[i]) >= 0) i++;
-  return best[i];
+  return tokens[i];
 }
 
 // ---- tokens.py
@@ -806,5 +806,5 @@ class Vocabulary {
   }
 }
 
-return { Cache, Vocabulary, build_model, draw, generator, parse_hierarchy, read_safetensors, require, softmax };
+return { Cache, Vocabulary, build_model, draw, generator, likeliest, read_safetensors, require, softmax };
 }
