@@ -48,7 +48,7 @@ class CausalDepthwiseConv(nn.Module):
         TypeError: if ``kernel_size`` or ``dilation`` is not an int.
         ValueError: if one of them is below 1, ``n_heads`` does not divide ``d_model``, or a name is unknown.
 
-    Source: So et al., 2021, section 4, and the paper's released code (sharing ``"none"``, no dilation, no bias).
+    Source: So et al., 2021, abstract and released code (sharing ``"none"``, no dilation, no bias).
     """
 
     def __init__(

@@ -47,7 +47,7 @@ class SquaredReLUFunction(torch.autograd.Function):
 class SquaredReLU(nn.Module):
     r"""The activation :math:`y = \max(x, 0)^2`, element by element; it can be differentiated once.
 
-    Source: So et al., Primer, 2021, section 4.
+    Source: So et al., Primer, 2021, abstract and released code.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class MultiDConvHeadAttention(MultiHeadAttention):
     Raises:
         ValueError: if ``convolve`` is not one of the eight subsets, or for the convolution's arguments.
 
-    Source: So et al., 2021, section 4.
+    Source: So et al., 2021, abstract and released code.
     """
 
     def __init__(self, d_model: int, n_heads: int, convolve: Subset = "qkv", **options: Any) -> None:
