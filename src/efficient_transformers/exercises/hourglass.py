@@ -77,7 +77,10 @@ def how_stale(answer: Callable[[int], Any]) -> None:
     t = next((t for t in range(40) if ages[t] != t % 8), None)
     if t is not None:
         ends = t // 8 * 8
-        expect(False, f"for t = {t} you say {ages[t]}; the innermost window that it reads ends at token {ends}")
+        expect(
+            False,
+            f"for t = {t} you say {ages[t]}; the innermost window that it reads ends at token {ends}, {t - ends} ago",
+        )
 
 
 @exercise("4.3")
@@ -86,9 +89,7 @@ def break_even(answer: Callable[[int], Any]) -> None:
     for D in (32, 64, 128):
         got = float(answer(D))
         expect(got != 12 * D, "12D is where one of the two costs T·D alone; attention has both, scores and mixture")
-        expect(
-            got != 3 * D, "3D is what 4D² matrix numbers would give twice over; a layer has 12D²: attention's 4, 8 more"
-        )
+        expect(got != 3 * D, "3D is where 4·T·D equals the matrices; attention takes 2·T·D multiply-adds")
         expect(got != 2 * D, "2D counts attention's own four matrices alone; the feed-forward network has 8D² more")
         attention = 2 * got * D
         sides = f"at T = {got:g} and D = {D} attention takes {attention:,.0f} multiply-adds, the matrices {12 * D**2:,}"

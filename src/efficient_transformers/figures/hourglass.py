@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from .style import COLORS, OTHERS, SEQUENTIAL, styled
+from .style import MODELS, OTHERS, SEQUENTIAL, SHAPES, styled
 
 WIDTH = 5.6  # inches, of every figure
 FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
@@ -124,7 +124,7 @@ def who_sees_whom(down: Tensor, up: Tensor, k: int) -> Figure:
 def stairs(losses: Mapping[str, Tensor]) -> Figure:
     """For each model the loss at ``t mod k``, minus that at 0; one line each, and a mark for each place."""
     figure, ax = plt.subplots(figsize=(WIDTH, 3.2), layout="constrained")
-    styles = ((COLORS["baseline"], "o"), (COLORS["hourglass"], "s"), (OTHERS[3], "^"))
+    styles = (MODELS["transformer"], MODELS["hourglass"], (OTHERS[1], SHAPES[1]))
     for (label, loss), (color, marker) in zip(losses.items(), styles, strict=False):
         change = loss - loss[0]
         ax.plot(range(len(loss)), change, color=color, marker=marker, label=f"{label} ({loss.mean().item():.2f})")
@@ -163,10 +163,10 @@ def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Seq
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(WIDTH, 2.6 * len(panels)), sharex=True, squeeze=False, layout="constrained"
     )
-    looks = ((COLORS["baseline"], "-"), (COLORS["baseline"], "--"), (COLORS["hourglass"], "-"))
+    looks = ((*MODELS["transformer"], "-"), (*MODELS["transformer"], "--"), (*MODELS["hourglass"], "-"))
     for ax, (title, lines) in zip(axes[:, 0], panels.items(), strict=True):
-        for (label, values), (color, line) in zip(lines.items(), looks, strict=False):
-            ax.plot(lengths, values, color=color, ls=line, marker="o", markersize=4, label=label)
+        for (label, values), (color, marker, line) in zip(lines.items(), looks, strict=False):
+            ax.plot(lengths, values, color=color, ls=line, marker=marker, markersize=5, label=label)
         ax.set(xscale="log", yscale="log", ylabel=title)
         ax.set_xticks(list(lengths), [f"{n:,}" for n in lengths])
         ax.minorticks_off()
