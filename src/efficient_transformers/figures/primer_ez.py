@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from .style import COLORS, nth_color, styled
+from .style import COLORS, GREY, nth_color, styled
 
 
 def show_characters(ax: Axes, text: str) -> None:
@@ -58,6 +58,7 @@ def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
     figure, axes = plt.subplots(
         len(kernels), 1, figsize=(5.6, 1.9 * len(kernels) + 0.4), layout="constrained", sharey=True
     )
+    pale = COLORS["Primer EZ"]
     for row, (kind, weights) in enumerate(kernels.items()):
         L, K, W = weights.shape
         ax = axes[row]
@@ -66,11 +67,14 @@ def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
             at = [n * (W + 1) + j for j in range(W)]
             for j in range(W):
                 spread = [at[j] + 0.5 * (i / max(1, K - 1) - 0.5) for i in range(K)]
-                ax.plot(spread, weights[n, :, j].tolist(), "o", markersize=2.5, color=nth_color(1), alpha=0.9)
+                label = "a channel" if row == n == j == 0 else None
+                ax.plot(
+                    spread, weights[n, :, j].tolist(), "o", markersize=3.5, mew=0, color=pale, alpha=0.5, label=label
+                )
             labels = ("start", "mean of the channels") if row == 0 and n == 0 else (None, None)
-            ax.plot(at, start.tolist(), color="#999999", marker="s", markersize=4, lw=1, label=labels[0])
+            ax.plot(at, start.tolist(), color=GREY, marker="s", markersize=4.5, lw=1.2, label=labels[0])
             ax.plot(
-                at, weights[n].mean(0).tolist(), color=nth_color(2), marker="D", markersize=5, lw=1.2, label=labels[1]
+                at, weights[n].mean(0).tolist(), color=nth_color(3), marker="D", markersize=5, lw=1.4, label=labels[1]
             )
         ax.set_xticks(
             [n * (W + 1) + j for n in range(L) for j in range(W)], [str(j) for _ in range(L) for j in range(W)]
@@ -83,7 +87,7 @@ def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
     low, high = axes[0].get_ylim()
     axes[0].set_ylim(low, high + 0.2 * (high - low))  # headroom for the names of the layers
     axes[-1].set_xlabel("tokens back")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
