@@ -10,6 +10,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ),
         ("def answer(weight, x):\n    return weight.tril() @ x", "the tokens are not normalized any more"),
         (
+            "def answer(weight, x):\n    return F.layer_norm(weight.tril() @ x, x.shape[2:])",
+            "you normalize what comes out",
+        ),
+        (
             "def answer(weight, x):\n    return weight.tril() @ F.layer_norm(x, x.shape[1:])",
             "something mixes all tokens",
         ),

@@ -69,8 +69,15 @@ def repair(answer: Any) -> None:
         )
         t = int(future.any(1).nonzero()[0])
         raise WrongAnswerError(f"output {t} changes with {int((future[t] > 0).sum())} tokens of its future: {why}")
-    reason = "nothing looks ahead, but the tokens are not normalized any more: the norm is to go over the channels"
-    compare("your output", got, expected, {reason: weight.tril() @ x})
+    mistakes = {
+        "nothing looks ahead, but the tokens are not normalized any more: the norm is to go over the channels": (
+            weight.tril() @ x
+        ),
+        "nothing looks ahead, but you normalize what comes out: the norm is for what the matrix reads": F.layer_norm(
+            weight.tril() @ x, x.shape[2:]
+        ),
+    }
+    compare("your output", got, expected, mistakes)
 
 
 @exercise("5.2")

@@ -8,13 +8,14 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon, Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ..evidence import Comparison
 from ..training import Metrics
-from .style import COLORS, DIVERGING, NEW, PLAIN, SEQUENTIAL, nth_color, styled
+from .style import COLORS, DIVERGING, NEW, PLAIN, SEQUENTIAL, looks, nth_color, styled
 
 LOWER, HIGHER, OPEN = "#0072B2", "#D55E00", "#777777"  # an interval below 0, above it, or with 0 in it
 WIDTH = 5.6  # inches
@@ -94,7 +95,8 @@ def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], back: int 
     """A causal spatial matrix as an image, and below it rows and the mean of all, aligned at the diagonal."""
     figure, (top, below) = plt.subplots(2, 1, figsize=(4.8, 6.0), layout="constrained", height_ratios=(1.5, 1))
     w = weight.detach().float().cpu().tril()
-    image = top.imshow(w.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
+    shown = w.masked_fill(torch.ones_like(w).triu(1).bool(), torch.nan).numpy()  # the future is left empty
+    image = top.imshow(shown, cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
     top.set(xlabel="position that is read, s", ylabel="position that reads, t")
     figure.colorbar(image, ax=top, label="weight")
     for i, t in enumerate(rows):
@@ -157,16 +159,18 @@ def told_apart(rows: Mapping[str, Comparison], xlabel: str) -> Figure:
 def by_rate(losses: Mapping[str, Mapping[float, Sequence[float]]]) -> Figure:
     """Final losses against the learning rate: a dot for each seed, and a line through the means, for each model."""
     figure, ax = plt.subplots(figsize=(WIDTH, 3.2), layout="constrained")
-    for i, (label, found) in enumerate(losses.items()):
-        color = COLORS.get(label, nth_color(i))
+    shown = {}
+    for (label, found), look in zip(losses.items(), looks(list(losses)).values(), strict=True):
+        color, marker, dash = look["color"], look["marker"], look["linestyle"]
         for rate, values in found.items():
-            ax.plot([rate] * len(values), values, "o", color=color, alpha=0.5, markersize=4)
-        ax.plot(list(found), [sum(v) / len(v) for v in found.values()], color=color, label=label)
+            ax.plot([rate] * len(values), values, marker, color=color, alpha=0.5, markersize=5)
+        ax.plot(list(found), [sum(v) / len(v) for v in found.values()], color=color, ls=dash)
+        shown[label] = Line2D([], [], color=color, marker=marker, ls=dash, markersize=5)
     rates = list(next(iter(losses.values())))
     ax.set(xscale="log", xlabel="learning rate", ylabel="final loss (nats)")
     ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
     ax.minorticks_off()
-    ax.legend()
+    ax.legend(list(shown.values()), list(shown))
     return figure
 
 
