@@ -46,12 +46,16 @@ def test_hands_point_where_they_are_told_and_products_are_cosines():
 
 
 def test_a_loss_is_drawn_with_its_landmarks_and_its_band():
-    ax = figures.loss_and_landmarks({0: 4.4, 20: 3.0, 100: 2.0}, {"some level": 2.5}, (1.9, 2.1)).axes[0]
-    level, curve, band = ax.lines
-    assert set(level.get_ydata()) == {2.5}
+    levels = {"crossed early": 3.5, "crossed late": 2.5}
+    ax = figures.loss_and_landmarks({0: 4.4, 20: 3.0, 100: 2.0}, levels, (1.9, 2.1)).axes[0]
+    early, late, curve, band = ax.lines
+    assert set(early.get_ydata()) == {3.5}
+    assert set(late.get_ydata()) == {2.5}
     assert curve.get_xydata().tolist() == [[0, 4.4], [20, 3.0], [100, 2.0]]
     assert band.get_xydata().tolist() == [[100, 1.9], [100, 2.1]]
-    assert [text.get_text() for text in ax.texts] == ["some level"]
+    assert {text.get_text(): text.get_ha() for text in ax.texts} == {
+        "crossed early": "right", "crossed late": "left", "2.00": "center",
+    }  # fmt: skip
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "10", "50", "100"]
 
 
@@ -62,4 +66,4 @@ def test_heads_have_a_map_each_on_one_scale_with_the_characters_on_both_axes(hea
     assert [ax.get_title() for ax in shown] == [f"layer 2, head {h + 1}" for h in range(heads)]
     assert {image.get_clim() for ax in shown for image in ax.images} == {(0.0, 1.0)}
     for axis in (shown[0].get_xticklabels(), shown[0].get_yticklabels()):
-        assert [tick.get_text() for tick in axis] == ["a", "\u2423", "b"]
+        assert [tick.get_text() for tick in axis] == ["a", "·", "b"]

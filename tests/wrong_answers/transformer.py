@@ -29,6 +29,12 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "no longer sum to 1",
         ),
         ("def answer(q, k, v): return (q @ k.mT / q.shape[-1] ** 0.5).tril().softmax(-1) @ v", "exp(0) is 1"),
+        (
+            "def answer(q, k, v):"
+            "\n    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).tril()"
+            "\n    return weights / weights.sum(-1, keepdim=True) @ v",
+            "dividing them by their sum is 0/0",
+        ),
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 1).T)", "the wrong way round"),
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 0))", "not even itself"),
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 1), scale=False)", "the root of K"),
@@ -77,6 +83,21 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             + " return F.scaled_dot_product_attention(rotate(q), rotate(k), rotate(v), is_causal=True)",
             "your values are turned too",
         ),
+        (
+            ONE_KEY
+            + "\n    def mix(self, q, k, v):"
+            + "\n        q = rotate(q.transpose(1, 2)).transpose(1, 2)"
+            + "\n        return F.scaled_dot_product_attention(q, rotate(k), v, is_causal=True)",
+            "your queries are turned along the heads",
+        ),
+        (
+            ONE_KEY
+            + "\n    def mix(self, q, k, v):"
+            + "\n        q, k = (rotate(z.transpose(1, 2)).transpose(1, 2) for z in (q, k))"
+            + "\n        return F.scaled_dot_product_attention(q, k, v, is_causal=True)",
+            "both along the heads, which cancels",
+        ),
+        ("answer = MultiHeadAttention(24, 3)", "your answer is one module"),
         ("answer = MultiHeadAttention", "one key for all heads has K = D / H = 8 channels"),
         ("def answer(d_model, n_heads): return nn.Linear(d_model, d_model)", "no nn.Linear called query"),
         ("def answer(d_model, n_heads): return 3", "expected an nn.Module"),

@@ -61,6 +61,13 @@ def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         not hides_itself, "token 0 sees nothing, not even itself, so its weights are 0/0: the sum in (1.1) ends at t"
     )
     compare("your output", got, attend(scores, future), mistakes)
+    far = torch.cat([k[..., :-1, :], 1e4 * q[..., :1, :]], dim=-2)  # token 0 would read the last key and no other
+    late = attend(q @ far.mT / q.shape[-1] ** 0.5, future)
+    expect(
+        close(answer(q, far, v)[..., :-1, :], late[..., :-1, :]),
+        "the sums are right, but the future is still in the softmax: a later key with a large product rounds all other "
+        "weights to 0, and dividing them by their sum is 0/0; set the score to -inf before the softmax",
+    )
     no_leak("your attention", seen_by(answer))
 
 
@@ -134,6 +141,8 @@ def one_key(answer: Callable[[int, int], Any]) -> None:
     """Attention whose heads share one key and one value."""
     D, H = 24, 3
     K = D // H
+    made = "your answer is one module; expected what makes it: a class, or a function of d_model and n_heads"
+    expect(not isinstance(answer, nn.Module), made)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         module, reference = answer(D, H), MultiHeadAttention(D, H)
@@ -156,11 +165,16 @@ def one_key(answer: Callable[[int, int], Any]) -> None:
         q, k, v = (reference.split(z) for z in reference.project(x))  # (B, H, T, K)
         unmixed = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
         mistakes = {
-            "your queries and keys are not turned": reference.attend(q, k, v),
+            "your queries and keys are not turned, or both along the heads, which cancels: rotate takes (..., T, K)": (
+                reference.attend(q, k, v)
+            ),
             "your queries are turned and your keys are not": reference.attend(rotate(q), k, v),
             "your keys are turned and your queries are not": reference.attend(q, rotate(k), v),
             "your values are turned too; only queries and keys have positions": reference.attend(
                 rotate(q), rotate(k), rotate(v)
+            ),
+            "your queries are turned along the heads; rotate takes (..., T, K), so split into (B, H, T, K) first": (
+                reference.attend(rotate(q.transpose(1, 2)).transpose(1, 2), rotate(k), v)
             ),
             "your heads stand side by side, but no output matrix mixes them": unmixed.transpose(1, 2).flatten(2),
         }

@@ -14,7 +14,7 @@ from torch import Tensor
 from .style import COLORS, OTHERS, PLAIN, SEQUENTIAL, styled
 
 READS, OTHER_READS, INK = COLORS["transformer"], "#8A8A8A", "#4D4D4D"
-KEY, QUERY = OTHERS[0], COLORS["transformer"]
+KEY, QUERY = OTHERS[1], COLORS["transformer"]
 
 
 @styled
@@ -39,10 +39,10 @@ def reading(text: str, values: Tensor, weights: Tensor, outputs: Tensor) -> Figu
                 box = {"boxstyle": "round,pad=0.15", "fc": PLAIN, "ec": "none"}
                 ax.text(x, y, str(share), ha="center", va="center", color="black", bbox=box, zorder=5)
         for y, what, vector in ((0.0, "v", values[t]), (2.0, "y", outputs[t])):
-            ax.add_patch(FancyBboxPatch((t - 0.38, y - 0.31), 0.76, 0.62, "round,pad=0.02", fc=PLAIN, ec=INK, zorder=4))
+            ax.add_patch(FancyBboxPatch((t - 0.43, y - 0.31), 0.86, 0.62, "round,pad=0.02", fc=PLAIN, ec=INK, zorder=4))
             numbers = ", ".join(f"{x:.3g}" for x in vector.tolist())
             ax.text(t, y, f"{text[t]}\n${what}_{t}$ = ({numbers})", ha="center", va="center", color="black", zorder=5)
-    ax.set(xlim=(-0.5, T - 0.5), ylim=(-0.4, 2.4))
+    ax.set(xlim=(-0.48, T - 0.52), ylim=(-0.4, 2.4))
     ax.axis("off")
     return figure
 
@@ -75,16 +75,18 @@ def loss_and_landmarks(curve: Mapping[int, float], landmarks: Mapping[str, float
 
     Args:
         curve: the loss at each step, the last one included.
-        landmarks: losses by name, drawn as dashed levels.
+        landmarks: losses by name, drawn as dashed levels; each name stands where the curve does not cross its level.
         band: between which losses the last one should lie, drawn as a bar.
     """
     figure, ax = plt.subplots(figsize=(5.6, 3.4), layout="constrained")
     steps, end = list(curve), max(curve)
     for name, loss in landmarks.items():
         ax.axhline(loss, color=OTHER_READS, ls="--", lw=1)
-        ax.text(end, loss + 0.02, name, ha="right", va="bottom", color=INK)
+        late = next((s for s in steps if curve[s] < loss), 0) > 20  # where the curve crosses: right of the middle
+        ax.text(0 if late else end, loss + 0.02, name, ha="left" if late else "right", va="bottom", color=INK)
     ax.plot(steps, list(curve.values()), color=COLORS["transformer"], marker="o", markersize=4)
-    ax.plot([end, end], band, color=OTHERS[0], lw=8, alpha=0.7, solid_capstyle="butt")
+    ax.plot([end, end], band, color=OTHERS[1], lw=8, alpha=0.7, solid_capstyle="butt")
+    ax.text(end, max(curve[end], band[1]) + 0.05, f"{curve[end]:.2f}", ha="center", va="bottom", color=READS)
     ax.set_xscale("symlog", linthresh=10)
     ticks = [s for s in (0, 10, 50, 100, 200, 500, 1000, 2000) if s <= end]
     ax.set_xticks(ticks, [f"{s:,}" for s in ticks])
@@ -96,7 +98,7 @@ def loss_and_landmarks(curve: Mapping[int, float], landmarks: Mapping[str, float
 @styled
 def head_maps(weights: Tensor, text: str, title: str) -> Figure:
     """The attention weights ``[H, T, T]`` of the heads of a layer on a text, with its characters on both axes."""
-    shown = [{" ": "\u2423", "\n": "¶"}.get(c, c) for c in text]
+    shown = [{" ": "·", "\n": "¶"}.get(c, c) for c in text]
     H, T = weights.shape[:2]
     rows = -(-H // 2)
     figure, axes = plt.subplots(rows, 2, figsize=(5.6, 2.9 * rows + 0.6), squeeze=False, layout="constrained")
