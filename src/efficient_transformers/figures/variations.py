@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,9 +15,10 @@ from torch import Tensor
 
 from ..convolution import CausalDepthwiseConv
 from ..evidence import Comparison
-from .style import NEW, PLAIN, SEQUENTIAL, bare_grid, nth_color, styled
+from .style import COLORS, NEW, PLAIN, SEQUENTIAL, bare_grid, nth_color, styled
 
-BETTER, WORSE, OPEN = "#0072B2", "#D55E00", "#777777"
+PRIMER = COLORS["Primer EZ"]
+BETTER, WORSE, OPEN = nth_color(0), nth_color(1), "#777777"  # no model's colors: a model may be better or worse
 PERIODS = {0: "constant", 1 / 6: "6", 1 / 4: "4", 1 / 3: "3", 1 / 2: "2"}  # cycles per token, and tokens per cycle
 
 
@@ -25,12 +27,12 @@ def knobs() -> Figure:
     """One layer from the top to the bottom, and beside each part what this chapter changes there."""
     rows = (
         ("norm", PLAIN, ""),
-        ("to query, key and value", PLAIN, "queries made from keys?\n(Section 3.4)"),
-        ("convolutions", NEW, "of which of the three?\nwidth, dilation, sharing,\nstart, bias? (3.1 to 3.3, 3.8)"),
+        ("to query, key and value", PLAIN, "queries made from keys? §3.4"),
+        ("convolutions", NEW, "of which of the three?\nwidth, dilation, sharing,\nstart, bias? §3.1–3.3, 3.8"),
         ("attention", PLAIN, ""),
-        ("norm", PLAIN, "another formula?\nafter the network? (3.4)"),
+        ("norm", PLAIN, "another formula?\nafter the network? §3.4"),
         ("up to more channels", PLAIN, ""),
-        ("squared ReLU", NEW, "ReLU, GELU, SwiGLU?\n(3.3)"),
+        ("squared ReLU", NEW, "ReLU, GELU, SwiGLU? §3.3"),
         ("down again", PLAIN, ""),
     )
     figure, ax = plt.subplots(figsize=(5.6, 5.8), layout="constrained")
@@ -45,7 +47,7 @@ def knobs() -> Figure:
         ax.add_patch(box)
         ax.text(x, y, label, ha="center", va="center", color="black")
         if question:
-            ax.plot([x + half + 0.05, x + half + 0.3], [y, y], color=WORSE, lw=1)
+            ax.plot([x + half + 0.05, x + half + 0.3], [y, y], color=PRIMER, lw=1)
             ax.text(x + half + 0.37, y, question, va="center")
     for y in (4.15, -0.65):
         ax.plot(x, y, "o", markersize=14, mfc=PLAIN, mec="#777777")
@@ -67,7 +69,7 @@ def waves(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> Figure:
         t = range(len(into))
         ax.axhline(0, color=OPEN, lw=0.6)
         ax.plot(t, into, "o-", color=OPEN, lw=1, mfc="none", label="in")
-        ax.plot(t, out, "o-", color=WORSE, lw=1.4, label="out")
+        ax.plot(t, out, "o-", color=PRIMER, lw=1.4, label="out")
         ax.set_title(title, loc="left")
         ax.set(ylim=(-1.25, 1.25), yticks=(-1, 0, 1), ylabel="value")
     axes[-1].set(xlabel="token t", xticks=range(len(into)))
@@ -107,14 +109,16 @@ def gains(
 
 @styled
 def kernel_owners(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
-    """Which kernel each channel of each head uses: places of one color share it."""
+    """Which kernel each channel of each head uses: places with one number, and one color, share it."""
     figure, axes = plt.subplots(len(convolutions), 1, figsize=(5.6, 1.55 * len(convolutions)), layout="constrained")
     for ax, (title, conv) in zip(axes, convolutions.items(), strict=True):
         count = conv.weight[..., 0].numel()
         kernel = conv.per_channel(torch.arange(count).view(*conv.weight.shape[:2], 1)).view(conv.n_heads, -1)
         order = (kernel * 0.61803) % 1 if count > 1 else kernel + 0.5  # neighbors far apart on the color circle
-        ax.imshow(order.numpy(), cmap="twilight_shifted", vmin=0, vmax=1, aspect="auto")
+        ax.imshow(order.numpy(), cmap="twilight_shifted", vmin=0, vmax=1, aspect="auto", alpha=0.4)
         bare_grid(ax, kernel.shape[0], kernel.shape[1], color="white", lw=1)
+        for (head, channel), number in np.ndenumerate(kernel.numpy()):
+            ax.text(channel, head, f"{number + 1:.0f}", ha="center", va="center", color="black")
         ax.set_title(f"{title}: {count} kernel{'' if count == 1 else 's'}", loc="left")
         ax.set_ylabel("head")
     axes[-1].set_xlabel("channel of the head")
