@@ -110,6 +110,8 @@ def pack_one(name: str, corpus: Corpus) -> None:
     }
     if kept:
         save_file(kept, folder / SNAPSHOT_FILE)
+    for file in folder.iterdir():
+        file.chmod(0o644)  # safetensors writes for its owner alone
     card = make_card(name, trained, corpus)
     (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "README.md").write_text(card_text(card), encoding="utf-8")
