@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 # Repositories of others that the chapters link to.
 CITED = {"google-research/google-research", "google/trax", "karpathy/nanoGPT", "karpathy/nanochat"}
+CITED |= {"MorionNa/civil-engineering-llm-wiki"}
 
 
 def test_all_places_agree_with_the_address_of_record():
