@@ -272,7 +272,7 @@ def test_generation_refuses_a_folder_without(command, saved, name):
 
 
 def test_generation_refuses_a_folder_that_is_not_there(command):
-    one_line_of(command("generate", "nowhere"), "folder is 'nowhere'", "vocabulary.json")
+    one_line_of(command("generate", "nowhere"), "folder is 'nowhere'", "primer-ez")
 
 
 # Interruptions
