@@ -244,7 +244,9 @@ def test_a_folder_that_is_not_there_is_not_looked_for_elsewhere(tmp_path, monkey
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: pytest.fail("the Hub was asked"))
-    with pytest.raises(ValueError, match=f"folder is '{folder}'; expected a folder, .*or owner/name on the Hugging Face"):
+    with pytest.raises(
+        ValueError, match=f"folder is '{folder}'; expected a folder, .*or owner/name on the Hugging Face"
+    ):
         LanguageModel.from_pretrained(folder)
 
 
