@@ -214,7 +214,7 @@ def test_results_sort_and_fit_a_phone_or_scroll(chapter):
             values = [
                 v.replace("−", "-").replace(",", "") for v in table.locator("tbody td:last-child").all_inner_texts()
             ]
-            numbers = [float(m[0]) for v in values if (m := re.match(r"-?\d+(\.\d+)?", v))]
+            numbers = [float(m[0]) for v in values if (m := re.match(r"-?\d+(\.\d+)?(e-?\d+)?", v))]
             if len(numbers) == len(values):
                 assert numbers == sorted(numbers, reverse=direction == "descending")
         chapter.set_viewport_size({"width": 390, "height": 900})
