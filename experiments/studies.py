@@ -101,6 +101,21 @@ GATES: dict[str, tuple[str, dict[str, Any]]] = {
 
 LATER = {"shortening": TIMED}  # declared once its steps are timed, which its budgets are made of
 
+
+def long_runs(models: dict[str, tuple[str, dict[str, Any], int]]) -> list[Run]:
+    """Each of some models with each seed, at a context of 512, for its own number of steps."""
+    return [
+        Run(
+            label,
+            model,
+            TrainingConfig(steps, 4, 512, eval_every=25, eval_batches=8, seed=seed),
+            {"max_seq_len": 512, **options},
+        )
+        for seed in SEEDS
+        for label, (model, options, steps) in models.items()
+    ]
+
+
 STUDIES = {
     # nanoGPT's recipe for a CPU, with this book's baseline and Primer EZ.
     "anchor": [
@@ -140,27 +155,9 @@ STUDIES = {
         for seed in SEEDS
         for down, up in RESAMPLINGS
     ],
-    # The same training time at a long context.
-    "long-context": [
-        Run(
-            label,
-            model,
-            TrainingConfig(steps, 4, 512, eval_every=25, eval_batches=8, seed=seed),
-            {"max_seq_len": 512, **options},
-        )
-        for seed in SEEDS
-        for label, (model, options, steps) in LONG.items()
-    ],
-    "long-context-controls": [
-        Run(
-            label,
-            model,
-            TrainingConfig(steps, 4, 512, eval_every=25, eval_batches=8, seed=seed),
-            {"max_seq_len": 512, **options},
-        )
-        for seed in SEEDS
-        for label, (model, options, steps) in LONG_CONTROLS.items()
-    ],
+    # The same training time at a long context, and later what would undo it.
+    "long-context": long_runs(LONG),
+    "long-context-controls": long_runs(LONG_CONTROLS),
     "hourglass-live": [
         Run(label, model, TrainingConfig(200, 6, 128, eval_every=200, seed=seed), options)
         for seed in SEEDS

@@ -1,12 +1,15 @@
 """What all tests of the package share: one thread, a fixed seed, and property tests that always try the same cases."""
 
+import io
 import os
 import sys
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 from accelerate.state import AcceleratorState
 from hypothesis import settings
+from legible import LEAST, letters
 
 import efficient_transformers.__main__ as cli
 
@@ -44,6 +47,19 @@ def on_the_cpu(monkeypatch):
     AcceleratorState._reset_state(reset_partial_state=True)
     yield
     AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.fixture
+def drawn():
+    """What a test has drawn is no wider than a page, has no text below the style's size, and is closed."""
+    yield
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    for figure in figures:
+        figure.savefig(io.BytesIO(), dpi=30)
+    plt.close("all")
+    for figure in figures:
+        assert figure.get_figwidth() <= 5.6
+        assert [text.get_text() for text in letters(figure) if text.get_fontsize() < LEAST] == []
 
 
 @pytest.fixture

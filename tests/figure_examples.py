@@ -5,18 +5,14 @@ from __future__ import annotations
 import torch
 
 from efficient_transformers import (
-    CausalDepthwiseConv,
-    Corpus,
     GMLPBlock,
     Metrics,
-    Vocabulary,
     build_model,
     diagrams,
     figures,
 )
 from efficient_transformers.study import Difference
 
-LINE = "First Witch:¶When shall we three meet again?"
 MODELS = ("baseline", "squared ReLU alone", "Primer EZ", "only v", "full Primer", "SwiGLU")
 
 
@@ -40,13 +36,6 @@ def difference(mean, width):
     return Difference([mean - width / 2, mean, mean + width / 2], mean, mean - width, mean + width)
 
 
-def corpus():
-    letters = "".join(chr(i) for i in range(33, 110)) + " \n"
-    vocabulary = Vocabulary("".join(sorted(letters)))
-    text = "".join(c * (1 + 4000 // (i + 1) ** 2) for i, c in enumerate(letters[::-1]))
-    return Corpus("some", vocabulary, vocabulary.encode(text), vocabulary.encode(letters))
-
-
 def layer(name):
     return lambda: diagrams.draw_layer(build_model(name, vocab_size=9, d_model=128).body[0])
 
@@ -55,23 +44,8 @@ def block(**options):
     return lambda: diagrams.draw_block(GMLPBlock(128, 512, 64, causal=True, **options))
 
 
-def hierarchy(text):
-    model = build_model("hourglass", vocab_size=5, d_model=8, n_heads=2, hierarchy=text)
-    return lambda: diagrams.draw_hierarchy(model.body, 24)
-
-
-def head_maps(n, size, title="layer 2, head {}"):
-    return {title.format(i + 1): weights(size, i) for i in range(n)}
-
-
 LENGTHS = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
 TIMES = {name: (LENGTHS, [1e-5 * (i + 1) * n for n in LENGTHS]) for i, name in enumerate(("dense", "blocked", "FFT"))}
-GAINS = {"baseline": (0, 0.0), "width 5": (2304, 0.081), "width 7": (3456, 0.078), "SwiGLU": (900, 0.12)} | {
-    name: (1152, 0.054 + 0.048 * i / 8)
-    for i, name in enumerate(
-        ("Primer EZ", "random start", "dilation 2", "only q", "only k", "q and k", "only v", "convolutions alone")
-    )
-}
 EXAMPLES = {
     "curves one": lambda: figures.curves({"": {"a": ([1, 2, 3], [1, 4, 9])}}, "distance", "product, relative"),
     "curves names": lambda: figures.curves(
@@ -98,58 +72,20 @@ EXAMPLES = {
     "compare families": lambda: figures.compare_losses(
         losses(("baseline", "gMLP", "Toeplitz", "aMLP", "aMLP, Toeplitz", "hourglass"))
     ),
-    "filters": lambda: figures.filters(
-        {"start": torch.tensor([0.5, 0.17, 0.17]), "mean": torch.ones(3) / 3, "difference": torch.tensor([0.5, -0.5])}
-    ),
     "differences": lambda: figures.differences(
         {name: difference(-0.05 + 0.02 * i, 0.03) for i, name in enumerate((*MODELS, "kernels per head, no bias"))},
         "final loss minus that of Primer EZ (nats per character)",
     ),
-    "scatter": lambda: figures.scatter(GAINS, "parameters more than the baseline", "gain in loss (nats per character)"),
     "by depth": lambda: figures.by_depth(
         [0, 60, 125, 250, 500], [[0.05, 0.1, 0.3 + i / 50, 0.5, 0.95 - i / 60] for i in range(8)],
         "training step", "Toeplitz share", "block",
     ),
-    "corpus": lambda: figures.plot_corpus(corpus()),
-    "heads with letters": lambda: figures.heatmaps(head_maps(4, len(LINE)), "key", "query", ticks=list(LINE)),
-    "eight heads with letters": lambda: figures.heatmaps(
-        head_maps(8, 21), "key", "query", limit=1.0, ticks=list("First Witch:¶When sha")
-    ),
-    "few letters": lambda: figures.heatmaps({"": weights(8)}, "key", "query", ticks=list("the the "), boundaries=[3.5]),
-    "letters without words": lambda: figures.heatmaps(head_maps(2, 40), "key", "query", ticks=["a"] * 40),
-    "words": lambda: figures.heatmaps(head_maps(2, 8), "key", "query", ticks=["short", "windows", "of", "four"] * 2),
-    "kernels": lambda: figures.heatmaps(
-        {name: torch.randn(32, 3) for name in ("query", "key", "value")},
-        "tokens back", "channel", diverging=True, limit=1.0, colorbar="weight",
-    ),
-    "cosines": lambda: figures.heatmaps(
-        {name: weights(8) for name in ("before shortening", "after up-sampling")},
-        "token", "token", diverging=True, limit=1.0, colorbar="cosine",
-    ),
-    "tall": lambda: figures.heatmaps({f"head {h}": torch.rand(48, 12) for h in range(4)}, "shortened vector", "token"),
-    "flat": lambda: figures.heatmaps({"": torch.randn(8, 64)}, "position", "block", diverging=True, colorbar="b - 1"),
     "leaks": lambda: figures.leak_maps(
         {"this chapter's model": torch.ones(12, 12).tril(), "mask one too generous": torch.ones(12, 12).tril(1)}
     ),
     "three leaks": lambda: figures.leak_maps({f"shift {s}": torch.ones(24, 24).tril(2 - s) for s in range(3)}),
-    "masks": lambda: figures.masks(
-        {"shortening": torch.ones(5, 20).tril(4).bool(), "up-sampling": torch.ones(20, 5).tril().bool()}
-    ),
-    "three masks": lambda: figures.masks({name: torch.ones(8, 8).tril().bool() for name in ("a", "b", "c")}),
-    "kernel map": lambda: figures.kernel_map(
-        {name: torch.randint(5, (4, 32)) for name in ("query", "key", "value")},
-        torch.randn(5, 3),
-        start=torch.ones(3) / 2,
-    ),
-    "spatial weights": lambda: figures.spatial_weights(torch.randn(64, 64), 2.0, (16, 32, 48)),
-    "pixel filters": lambda: figures.pixel_filters(torch.randn(64, 64), 8),
     "layer": layer("transformer"),
     "layer with convolutions": layer("primer-ez"),
     "block": block(),
     "block with attention": block(d_attention=64),
-    "hierarchy": hierarchy("2@1 6@4 2@1"),
-    "deep hierarchy": hierarchy("2@1 1@2 3@8 1@2 2@1"),
-    "sharings": lambda: diagrams.sharings(
-        {name: CausalDepthwiseConv(128, 4, sharing=name) for name in ("all", "heads", "none")}
-    ),
 }  # fmt: skip

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import io
-
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.patches import Rectangle
 
-from efficient_transformers import Metrics, evidence, figures
+from efficient_transformers import Metrics, figures
 from efficient_transformers.products import tiles
 
-pytestmark = pytest.mark.filterwarnings("error")
-
-
-@pytest.fixture(autouse=True)
-def drawn_legible_and_closed():
-    """Whatever a test made is drawn without a warning, at most 5.6 inches wide, with no text below the style's size."""
-    yield
-    with plt.style.context(figures.STYLE):
-        smallest = plt.rcParams["font.size"]
-    for number in plt.get_fignums():
-        figure = plt.figure(number)
-        figure.savefig(io.BytesIO(), dpi=30)
-        assert figure.get_size_inches()[0] <= 5.6
-        texts = [text for ax in figure.axes for text in ax.texts if text.get_text()]
-        assert all(text.get_fontsize() >= smallest for text in texts)
-    plt.close("all")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
 
 
 def test_an_equation_is_written_out_with_every_number():
@@ -76,15 +58,6 @@ def test_gate_and_attention_have_a_scale_each():
     assert images[0].get_clim() == pytest.approx((-0.3, 0.3))
     assert images[2].get_clim() == (0, 1)
     assert [ax.get_title() for ax in axes[:4]] == ["gate, one", "gate, two", "attention, one", "attention, two"]
-
-
-def test_a_pair_that_is_not_told_apart_is_gray():
-    even = {0: 1.0, 1: 1.1, 2: 0.9}
-    pairs = {"same": (even, {0: 1.1, 1: 0.9, 2: 1.0}), "lower": ({s: x - 5 for s, x in even.items()}, even)}
-    (ax,) = figures.told_apart(evidence.compare(pairs), "difference").axes
-    assert ax.lines[2].get_color() == "#777777"
-    assert ax.lines[5].get_color() == "#0072B2"
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["same", "lower"]
 
 
 def test_losses_by_rate_have_a_dot_for_each_seed():

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from efficient_transformers import figures
 
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
 
 
 def words(ax):

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from efficient_transformers import figures
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
 WEIGHTS = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.6, 0.2]])
-
-
-@pytest.fixture(autouse=True)
-def drawn_and_closed():
-    """Whatever a test made is at most 5.6 inches wide, and is drawn without a warning."""
-    yield
-    for number in plt.get_fignums():
-        figure = plt.figure(number)
-        assert figure.get_figwidth() <= 5.6
-        figure.savefig(io.BytesIO(), dpi=30)
-    plt.close("all")
 
 
 def test_a_reading_has_a_line_for_each_weight_and_labels_those_of_the_last_letter():

@@ -12,15 +12,9 @@ from wrong_answers.variations import fft
 from efficient_transformers import CausalDepthwiseConv, figures
 from efficient_transformers.evidence import Comparison
 from efficient_transformers.exercises import check
-from efficient_transformers.figures.variations import BETTER, OPEN, WORSE, ends
+from efficient_transformers.figures.variations import ends
 
-pytestmark = pytest.mark.filterwarnings("error")
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
 
 
 def comparison(mean, told_apart):
@@ -39,7 +33,7 @@ def drawings():
         {f"layer {i}": {"keys": torch.rand(2, 4, 3), "values": torch.rand(2, 4, 3)} for i in range(4)}, torch.ones(3)
     )
     yield figures.attention_maps({f"head {h}": torch.eye(5) for h in range(4)}, "To be")
-    yield figures.verdicts({"a": comparison(0.1, True), "b": comparison(0.0, False)}, "difference")
+    yield figures.differences({"a": comparison(0.1, True), "b": comparison(0.0, False)}, "difference")
 
 
 def test_drawings_fit_the_page_and_their_text_is_large_enough():
@@ -48,13 +42,6 @@ def test_drawings_fit_the_page_and_their_text_is_large_enough():
         assert figure.get_size_inches()[0] <= 5.6
         sizes = [t.get_fontsize() for t in figure.findobj(plt.Text) if t.get_text()]
         assert min(sizes) >= 10, "nothing is smaller than the style's default"
-
-
-def test_a_verdict_has_the_color_of_its_direction_or_none():
-    rows = {"better": comparison(-0.1, True), "worse": comparison(0.1, True), "open": comparison(0.1, False)}
-    ax = figures.verdicts(rows, "difference").axes[0]
-    diamonds = [line.get_color() for line in ax.lines if line.get_marker() == "D"]
-    assert diamonds == [BETTER, WORSE, OPEN]
 
 
 def test_the_gains_of_a_kernel_are_its_sum_and_its_alternating_sum():

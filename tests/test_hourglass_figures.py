@@ -1,8 +1,5 @@
 """The drawings of Chapter 4 show what they are given."""
 
-import io
-
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.colors import to_hex
@@ -10,16 +7,7 @@ from matplotlib.colors import to_hex
 from efficient_transformers import figures
 from efficient_transformers.figures.hourglass import LIT
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.slow]
-
-
-@pytest.fixture(autouse=True)
-def drawn_and_closed():
-    """Whatever a test made is drawn, without a warning."""
-    yield
-    for number in plt.get_fignums():
-        plt.figure(number).savefig(io.BytesIO(), dpi=30)
-    plt.close("all")
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn"), pytest.mark.slow]
 
 
 def spans(ax, y):

@@ -5,21 +5,15 @@ Data flows from the bottom to the top, as in the papers, and each drawing is as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
-
 import matplotlib.pyplot as plt
-import torch
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import FancyBboxPatch
 from torch import nn
 
 from .attention import MultiHeadAttention
-from .convolution import CausalDepthwiseConv
 from .family import parameter_count
-from .figures import GREY, NEW, PLAIN, WIDTH, bare_grid, panel_grid, styled
+from .figures import NEW, PLAIN, WIDTH, styled
 from .gmlp import GMLPBlock
-from .hourglass import Hourglass
 from .primer import MultiDConvHeadAttention
 from .transformer import FeedForward, TransformerLayer
 
@@ -194,63 +188,3 @@ def draw_block(block: GMLPBlock) -> Figure:
     sketch.figure.set_figheight(height)
     sketch.ax.set_ylim(0, height)
     return sketch.figure
-
-
-@styled
-def draw_hierarchy(body: Hourglass, seq_len: int) -> Figure:
-    """The stacks of an hourglass from the input (bottom) to the output (top): a box for each vector that they compute.
-
-    A box covers the tokens of its window; the first window begins before the text, where zeros stand. Lines say which
-    vectors of the stack below a vector is made from.
-    """
-    rows: list[tuple[int, int]] = []  # layers and tokens per vector, from the input to the output
-
-    def visit(level: nn.Module, factor: int) -> None:
-        if isinstance(level, Hourglass):
-            visit(level.before, factor)
-            visit(level.inside, factor * level.shorten.factor)
-            visit(level.after, factor)
-        else:
-            rows.append((len(list(level.children())), factor))
-
-    visit(body, 1)
-    figure, (ax,) = panel_grid(1, 0.85 * len(rows) + 0.6)
-    factors = sorted({factor for _, factor in rows})
-    for y, (_, factor) in enumerate(rows):
-        shade = 0.92 - 0.22 * factors.index(factor)
-        for end in range(0, seq_len, factor):  # window j ends at token j * factor
-            corner = (end + 0.5 - factor + 0.08, y - 0.25)
-            box = Rectangle(corner, factor - 0.16, 0.5, fc=(shade, shade, 1.0), ec="#444444", lw=0.7)
-            ax.add_patch(box)
-    for y, ((_, lower), (_, upper)) in enumerate(pairwise(rows)):
-        for end in range(0, seq_len, min(lower, upper)):
-            other = -(-end // upper) * upper if upper > lower else end // lower * lower
-            if other < seq_len:
-                x = (end, other) if upper > lower else (other, end)
-                ends = [max(-0.3, p - (f - 1) / 2) for p, f in zip(x, (lower, upper), strict=True)]
-                ax.plot(ends, [y + 0.25, y + 0.75], color=GREY, lw=0.8)
-    ax.axvspan(-max(factors), -0.5, color="white", alpha=0.75, zorder=3, lw=0)
-    ax.set(xlim=(-1.6, seq_len - 0.4), ylim=(-0.4, len(rows) - 0.6), xlabel="token")
-    step = next(s for s in (1, 2, 4, 8, 16, 32, 64, seq_len) if seq_len / s <= 13)
-    ax.set_xticks(range(0, seq_len, step))
-    counts = ["1 layer" if layers == 1 else f"{layers} layers" for layers, _ in rows]
-    names = [f"{count}\nat length {(seq_len - 1) // f + 1}" for count, (_, f) in zip(counts, rows, strict=True)]
-    ax.set_yticks(range(len(rows)), names)
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(left=False)
-    return figure
-
-
-@styled
-def sharings(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
-    """Which kernel each channel of each head uses: places of one color share it."""
-    figure, axes = panel_grid(len(convolutions), 1.45, columns=2)
-    for i, (ax, (title, conv)) in enumerate(zip(axes, convolutions.items(), strict=True)):
-        count = conv.weight[..., 0].numel()
-        kernel = conv.per_channel(torch.arange(count).view(*conv.weight.shape[:2], 1)).view(conv.n_heads, -1)
-        order = (kernel * 0.61803) % 1 if count > 1 else kernel + 0.5  # neighbors far apart on the color circle
-        ax.imshow(order.numpy(), cmap="twilight_shifted", vmin=0, vmax=1, aspect="auto")
-        bare_grid(ax, kernel.shape[0], kernel.shape[1], color="white", lw=1)
-        plural = "kernel" if count == 1 else "kernels"
-        ax.set(title=f"{title}: {count} {plural}", xlabel="channel of the head", ylabel="" if i % 2 else "head")
-    return figure

@@ -1,6 +1,6 @@
 """Every kind of figure in the book, one function each."""
 
-from .charts import by_depth, compare_losses, curves, differences, dots, filters, plot_corpus, plot_losses, scatter
+from .charts import by_depth, compare_losses, curves, differences, dots, plot_losses
 from .gmlp import (
     by_rate,
     digit_filters,
@@ -8,12 +8,11 @@ from .gmlp import (
     learned_bias,
     learned_matrix,
     loss_in_band,
-    told_apart,
     triangle_tiles,
     written_out,
 )
 from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom, window_attention
-from .maps import heatmaps, kernel_map, leak_maps, masks, pixel_filters, spatial_weights
+from .maps import leak_maps
 from .primer_ez import learned_kernels, readings, worked_example
 from .style import (
     COLORS,
@@ -39,7 +38,7 @@ from .style import (
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
-from .variations import attention_maps, gain_map, gains, kernel_owners, knobs, verdicts, waves
+from .variations import attention_maps, gain_map, gains, kernel_owners, knobs, waves
 
 __all__ = [
     "COLORS",
@@ -65,15 +64,12 @@ __all__ = [
     "differences",
     "digit_filters",
     "dots",
-    "filters",
     "fixed_ticks",
     "fold",
     "gain_map",
     "gains",
     "gate_and_attention",
     "head_maps",
-    "heatmaps",
-    "kernel_map",
     "kernel_owners",
     "knobs",
     "leak_maps",
@@ -84,23 +80,16 @@ __all__ = [
     "looks",
     "loss_and_landmarks",
     "loss_in_band",
-    "masks",
     "nth_color",
     "panel_grid",
-    "pixel_filters",
     "plain",
-    "plot_corpus",
     "plot_losses",
     "reading",
     "readings",
-    "scatter",
-    "spatial_weights",
     "stairs",
     "styled",
     "thin",
-    "told_apart",
     "triangle_tiles",
-    "verdicts",
     "waist",
     "waves",
     "who_sees_whom",

@@ -13,12 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from torch import Tensor
 
-from ..corpus import Corpus
+from ..evidence import Comparison
 from ..study import Difference
 from ..training import Metrics
-from .labels import place_labels
 from .style import (
-    COLORS,
     DASHES,
     EM,
     GREY,
@@ -28,7 +26,6 @@ from .style import (
     fold,
     legend_above,
     looks,
-    nth_color,
     panel_grid,
     plain,
     styled,
@@ -155,56 +152,24 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoo
 
 
 @styled
-def filters(kernels: Mapping[str, Tensor]) -> Figure:
-    """Kernels ``[kernel_size]`` as filters: the weights by lag, and the gain by frequency."""
-    figure, (left, right) = panel_grid(2, 2.7)
-    frequency = torch.linspace(0, 0.5, 101)
-    shown = {}
-    wide = 0.8 / len(kernels)
-    for i, (label, kernel) in enumerate(kernels.items()):
-        w = kernel.detach().float().cpu()
-        place = torch.arange(len(w)) + wide * (i - (len(kernels) - 1) / 2)
-        left.bar(place.tolist(), w.tolist(), width=0.9 * wide, color=nth_color(i), label=label)
-        turns = torch.exp(-2j * torch.pi * frequency[:, None] * torch.arange(len(w)))  # (F, W)
-        (shown[label],) = right.plot(
-            frequency, (turns @ w.to(turns.dtype)).abs(), color=nth_color(i), ls=DASHES[i % len(DASHES)], lw=2
-        )
-    left.axhline(0, color=GREY, lw=0.8)
-    left.set(xlabel="tokens back", ylabel="weight", ylim=(-1.1, 1.1))
-    left.xaxis.set_major_locator(MaxNLocator(integer=True))
-    legend_above(figure, shown)
-    right.set(xlabel="frequency\n(cycles per token)", ylabel="gain", ylim=(0, 2))
-    return figure
+def differences(rows: Mapping[str, Difference | Comparison], xlabel: str) -> Figure:
+    """One row for each comparison: a dot per seed, the mean, and its interval; gray where the interval holds 0.
 
-
-@styled
-def differences(rows: Mapping[str, Difference], xlabel: str) -> Figure:
-    """One row for each comparison: a dot per seed, the mean, and its interval; grey where the interval holds 0."""
+    Left of 0 it is teal, right of it crimson.
+    """
     figure, (ax,) = panel_grid(1, 0.3 * len(rows) + 1.0)
     for y, row in enumerate(rows.values()):
-        color = GREY if not row.is_clear else OTHERS[0] if row.mean < 0 else OTHERS[1]
+        holds_zero = row.low <= 0 <= row.high
+        color = GREY if holds_zero else OTHERS[0] if row.mean < 0 else OTHERS[1]
         ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
         ax.plot([row.low, row.high], [y, y], color=color, lw=2)
-        ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc=color if row.is_clear else "white")
+        ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if holds_zero else color)
     ax.axvline(0, color=GREY, lw=0.8)
     names = [fold(name, 1.9) for name in rows]
     longest = max(len(line) for name in names for line in name.split("\n"))
     ax.set_yticks(range(len(rows)), names, linespacing=0.85)
     ax.set(xlabel=fold(xlabel, WIDTH - 0.3 - 0.55 * EM * longest), ylim=(len(rows) - 0.4, -0.6))
     ax.xaxis.set_major_locator(MaxNLocator(5))
-    return figure
-
-
-@styled
-def scatter(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str) -> Figure:
-    """Labelled points. A label stands beside its point, or where there is room, at the end of a line to it."""
-    figure, (ax,) = panel_grid(1, 3.2 + 0.08 * len(points))
-    ax.axhline(0, color=GREY, lw=0.8)
-    for label, (x, y) in points.items():
-        ax.plot(x, y, "o", color=COLORS.get(label, OTHERS[0]))
-    ax.set(xlabel=fold(xlabel, WIDTH - 0.8), ylabel=fold(ylabel, 2.3))
-    ax.margins(x=0.08, y=0.12)
-    place_labels(figure, ax, points)
     return figure
 
 
@@ -226,32 +191,4 @@ def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, 
         ax.plot(x, lines[i], color=colors[i], marker=".", ls=DASHES[i % 3])
         ax.text(x[-1] + 0.03 * (x[-1] - x[0]), height, f"{name} {i + 1}", va="center", color=colors[i])
     ax.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, 1.02))
-    return figure
-
-
-@styled
-def plot_corpus(corpus: Corpus) -> Figure:
-    """What a corpus holds: how often each character comes, most frequent first, and how much is held out."""
-    parts = [corpus.train, corpus.validation]
-    share = torch.bincount(torch.cat(parts)).double()
-    share, order = (share / share.sum()).sort(descending=True)
-    shown = {" ": "space", "\n": "line"}
-    characters = [corpus.vocabulary.characters[i] for i in order.tolist()]
-    n = len(characters)
-    per_row = 27
-    figure, axes = panel_grid(-(-n // per_row), 1.35, columns=1, sharey=True)
-    for row, ax in enumerate(axes):
-        here = slice(row * per_row, (row + 1) * per_row)
-        labels = [shown.get(c, c.replace("$", r"\$")) for c in characters[here]]
-        ax.bar(range(len(labels)), share[here].tolist(), color="#7F8FA6")
-        ax.set_xticks(range(len(labels)), labels)
-        ax.tick_params(axis="x", length=0)
-        for c, tick in zip(characters[here], ax.get_xticklabels(), strict=True):
-            tick.set_rotation(90 if c in shown else 0)
-        ax.set(yscale="log", xlim=(-1, min(n, per_row)))
-        ax.yaxis.set_major_locator(LogLocator(numticks=4))
-        ax.yaxis.set_major_formatter(FuncFormatter(plain))
-        ax.yaxis.set_minor_formatter(NullFormatter())
-    axes[0].set_title(fold(f"{n} characters; {len(parts[0]):,} to train on, {len(parts[1]):,} held out", WIDTH))
-    figure.supylabel("share of the text")
     return figure

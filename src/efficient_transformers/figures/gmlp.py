@@ -13,7 +13,6 @@ from matplotlib.patches import Polygon, Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from ..evidence import Comparison
 from ..training import Metrics
 from .style import COLORS, DIVERGING, NEW, PLAIN, SEQUENTIAL, looks, nth_color, styled
 
@@ -137,21 +136,6 @@ def gate_and_attention(gates: Mapping[str, Tensor], attentions: Mapping[str, Ten
             ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         row[0].set_ylabel("position")
         figure.colorbar(image, ax=list(row), label="weight")
-    return figure
-
-
-@styled
-def told_apart(rows: Mapping[str, Comparison], xlabel: str) -> Figure:
-    """A row for each pair: a dot per seed, the mean and its interval; gray where the pair is not told apart."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 0.36 * len(rows) + 0.9), layout="constrained")
-    for y, row in enumerate(rows.values()):
-        color = OPEN if not row.told_apart else LOWER if row.mean < 0 else HIGHER
-        ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4)
-        ax.plot([row.low, row.high], [y, y], color=color, lw=1.5)
-        ax.plot(row.mean, y, "D", color=color, markersize=5)
-    ax.axvline(0, color=OPEN, lw=0.8)
-    ax.set_yticks(range(len(rows)), list(rows))
-    ax.set(xlabel=xlabel, ylim=(len(rows) - 0.4, -0.6))
     return figure
 
 

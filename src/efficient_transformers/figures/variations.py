@@ -10,11 +10,9 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
-from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ..convolution import CausalDepthwiseConv
-from ..evidence import Comparison
 from .style import COLORS, NEW, PLAIN, SEQUENTIAL, bare_grid, nth_color, styled
 
 PRIMER = COLORS["Primer EZ"]
@@ -165,20 +163,4 @@ def attention_maps(maps: Mapping[str, Tensor], characters: Sequence[str]) -> Fig
     for below, beside in zip(axes[1], axes[:, 0], strict=True):
         below.set_xlabel("looked at")
         beside.set_ylabel("looking")
-    return figure
-
-
-@styled
-def verdicts(rows: Mapping[str, Comparison], xlabel: str) -> Figure:
-    """One row for each comparison: a dot per seed, the mean, and its interval; grey where it is not told apart."""
-    figure, ax = plt.subplots(figsize=(5.6, 0.3 * len(rows) + 0.9), layout="constrained")
-    for y, row in enumerate(rows.values()):
-        color = OPEN if not row.told_apart else BETTER if row.mean < 0 else WORSE
-        ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.35, markersize=4)
-        ax.plot([row.low, row.high], [y, y], color=color, lw=1.5)
-        ax.plot(row.mean, y, "D", color=color, markersize=5)
-    ax.axvline(0, color=OPEN, lw=0.8)
-    ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.set_yticks(range(len(rows)), list(rows))
-    ax.set(xlabel=xlabel, ylim=(len(rows) - 0.4, -0.6))
     return figure
