@@ -283,6 +283,36 @@ def load_seconds(name: str) -> dict[str, float]:
     return dict(json.loads(path.read_text(encoding="utf-8"))["seconds_per_step"])
 
 
+def load_step_time(run: Record) -> Record:
+    """What a training step of a recorded run takes on a quiet machine, in seconds: ``seconds``, ``low``, ``high``.
+
+    The median of rounds in which all models took turns, and its quartiles. Steps of equal sizes take equal time.
+
+    Args:
+        run: the field of that name of a record.
+
+    Raises:
+        ValueError: if a step of this model and size was never timed.
+    """
+    training = run["training"]
+    key = json.dumps([run["model"], run["options"], training["batch_size"], training["seq_len"]], sort_keys=True)
+    stored = Path(str(files("efficient_transformers.recorded"))) / "step-times.json"
+    times = {time["key"]: time for time in json.loads(stored.read_text(encoding="utf-8"))["times"]}
+    require_known("the model and size", key, times)
+    return times[key]
+
+
+def load_benchmark(name: str) -> Record:
+    """What ``make bench`` measured: ``rows``, ``versions``, ``machine``.
+
+    Raises:
+        ValueError: if there is no such benchmark; the message lists those there are.
+    """
+    folder = Path(str(files("efficient_transformers.measured")))
+    require_known("name", name, sorted(path.stem for path in folder.glob("*.json")))
+    return dict(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
+
+
 def mean_and_spread(values: Iterable[float], digits: int = 3) -> str:
     """``mean ± standard deviation`` of at least two numbers."""
     numbers = list(values)

@@ -1,5 +1,9 @@
 """Wrong answers to the exercises, and words that the reader must be told: ``{number: [(code, words), …]}``."""
 
-from . import gmlp, hourglass, primer_ez, transformer, variations
+from . import gmlp, head_to_head, hourglass, primer_ez, transformer, variations
 
-WRONG = {n: a for chapter in (transformer, primer_ez, variations, hourglass, gmlp) for n, a in chapter.WRONG.items()}
+WRONG = {
+    n: a
+    for chapter in (transformer, primer_ez, variations, hourglass, gmlp, head_to_head)
+    for n, a in chapter.WRONG.items()
+}

@@ -11,6 +11,7 @@ from .gmlp import (
     triangle_tiles,
     written_out,
 )
+from .head_to_head import growth, lottery, trade_offs, tuning_curves
 from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom, window_attention
 from .maps import leak_maps
 from .primer_ez import learned_kernels, readings, worked_example
@@ -69,6 +70,7 @@ __all__ = [
     "gain_map",
     "gains",
     "gate_and_attention",
+    "growth",
     "head_maps",
     "kernel_owners",
     "knobs",
@@ -80,6 +82,7 @@ __all__ = [
     "looks",
     "loss_and_landmarks",
     "loss_in_band",
+    "lottery",
     "nth_color",
     "panel_grid",
     "plain",
@@ -89,7 +92,9 @@ __all__ = [
     "stairs",
     "styled",
     "thin",
+    "trade_offs",
     "triangle_tiles",
+    "tuning_curves",
     "waist",
     "waves",
     "who_sees_whom",

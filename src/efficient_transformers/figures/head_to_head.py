@@ -1,0 +1,82 @@
+"""Drawings of Chapter 6, Head to head. All functions return the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from .charts import logarithmic
+from .style import GREY, OTHERS, WIDTH, fixed_ticks, legend_above, looks, panel_grid, plain, styled, thin
+
+
+@styled
+def lottery(gains: Tensor, names: Sequence[str]) -> Figure:
+    """How often models without a difference seem to have one: a histogram for each column of ``[trials, columns]``."""
+    figure, (ax,) = panel_grid(1, 2.7)
+    low, high = gains.min().item(), gains.max().item()
+    shown = {}
+    for column, name, color in zip(gains.T, names, OTHERS, strict=False):
+        counts, edges = column.histogram(60, range=(low, high))
+        (shown[name],) = ax.plot((edges[:-1] + edges[1:]) / 2, counts / len(column), color=color, lw=1.8)
+        ax.axvline(column.mean().item(), color=color, lw=1, ls="--")
+    shown[names[1]].set_linestyle("-.")
+    ax.axvline(0, color=GREY, lw=0.8)
+    ax.set(xlabel="difference from the baseline (nats)", ylabel="share of the trials", ylim=(0, None))
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+    legend_above(figure, shown)
+    return figure
+
+
+@styled
+def tuning_curves(losses: Mapping[str, Mapping[float, float]]) -> Figure:
+    """Loss against the learning rate for each model, with a larger mark at its best."""
+    figure, (ax,) = panel_grid(1, 3.3)
+    shown = {}
+    for (label, found), look in zip(losses.items(), looks(list(losses)).values(), strict=True):
+        (shown[label],) = ax.plot(list(found), list(found.values()), lw=1.4, markersize=4, **look)
+        best = min(found, key=found.__getitem__)
+        ax.plot(best, found[best], look["marker"], color=look["color"], markersize=9)
+    rates = sorted({rate for found in losses.values() for rate in found})
+    ax.set(xscale="log", xlabel="learning rate", ylabel="validation loss\n(nats per character)")
+    whole = [rate for rate in rates if round(rate * 1e3, 6).is_integer()]
+    fixed_ticks(ax.xaxis, whole, thin([plain(rate) for rate in whole], WIDTH - 0.8))
+    ax.minorticks_off()
+    legend_above(figure, shown)
+    return figure
+
+
+@styled
+def trade_offs(panels: Mapping[str, Mapping[str, tuple[float, float]]], ylabel: str) -> Figure:
+    """The same models in each panel: a cost from left to right, a loss from bottom to top; both better when less."""
+    figure, axes = panel_grid(len(panels), 2.9, sharey=True)
+    shown = {}
+    for ax, (cost, points) in zip(axes, panels.items(), strict=True):
+        for (label, (x, y)), look in zip(points.items(), looks(list(points)).values(), strict=True):
+            (shown[label],) = ax.plot(x, y, look["marker"], color=look["color"], markersize=8)
+        ax.set(xlabel=cost)
+        ax.margins(0.12)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+    axes[0].set_ylabel(ylabel)
+    legend_above(figure, shown)
+    return figure
+
+
+@styled
+def growth(panels: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
+    """Panels one above the other, each a quantity by length on logarithmic axes, a line for each model."""
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(WIDTH, 2.7 * len(panels)), sharex=True, squeeze=False, layout="constrained"
+    )
+    shown = {}
+    for ax, (title, lines) in zip(axes[:, 0], panels.items(), strict=True):
+        for (label, line), look in zip(lines.items(), looks(list(lines)).values(), strict=True):
+            (shown[label],) = ax.plot(list(line), list(line.values()), markersize=4.5, lw=1.4, **look)
+        logarithmic(ax, sorted({float(n) for line in lines.values() for n in line}), WIDTH - 0.9)
+        ax.set_ylabel(title)
+    axes[-1, 0].set_xlabel("tokens")
+    legend_above(figure, shown)
+    return figure

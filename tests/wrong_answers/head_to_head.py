@@ -1,0 +1,70 @@
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "6.1": [
+        (
+            "def answer(ours, theirs):\n    return [a - b for a, b in zip(ours.values(), theirs.values())]",
+            "4 differences",
+        ),
+        (
+            "def answer(ours, theirs):\n    return [ours[s] - theirs[s] for s in ours if s in theirs]",
+            "not by ascending seed",
+        ),
+        (
+            "def answer(ours, theirs):\n    return [theirs[s] - ours[s] for s in sorted(set(ours) & set(theirs))]",
+            "the signs are reversed",
+        ),
+        (
+            "def answer(ours, theirs):\n    n = sorted(set(ours) & set(theirs))\n"
+            "    return [a - b for a, b in zip(sorted(ours[s] for s in n), sorted(theirs[s] for s in n))]",
+            "are both losses of that seed?",
+        ),
+        ("def answer(ours, theirs):\n    return 0.1", "you return a float; expected a list"),
+    ],
+    "6.2": [
+        ("answer = 0.12 * 0.25", "take a logarithm"),
+        ("answer = 0.12 * math.log(1.25)", "the base 2"),
+        ("answer = -0.12 * math.log2(1.25)", "a positive number"),
+        ("answer = 0.12 * 1.25", "0.15 is not it"),
+        ("answer = 'a lot'", "your answer is a str"),
+    ],
+    "6.3": [
+        (
+            "import itertools\n"
+            "def answer(d):\n    o = abs(sum(d))\n"
+            "    s = [abs(sum(a * b for a, b in zip(g, d))) for g in itertools.product((1, -1), repeat=len(d))]\n"
+            "    return sum(x > o + 1e-12 for x in s) / len(s)",
+            "count 'at least as far'",
+        ),
+        (
+            "import itertools\n"
+            "def answer(d):\n    o = sum(d)\n"
+            "    s = [sum(a * b for a, b in zip(g, d)) for g in itertools.product((1, -1), repeat=len(d))]\n"
+            "    return sum(x <= o + 1e-12 for x in s) / len(s)",
+            "compare absolute values",
+        ),
+        ("def answer(d):\n    return 32.0", "a share, between 0 and 1"),
+        ("def answer(d):\n    return 0.5", "your p-value is 0.5; expected 0.0625"),
+    ],
+    "6.4": [
+        (
+            "def answer(lengths, target):\n    s = sorted(lengths)\n"
+            "    if lengths[s[0]] <= target:\n        return s[0]\n"
+            "    for a, b in zip(s, s[1:]):\n        if lengths[b] <= target:\n"
+            "            return a + (b - a) * (lengths[a] - target) / (lengths[a] - lengths[b])\n    return math.inf",
+            "not in their logarithm",
+        ),
+        ("def answer(lengths, target):\n    return min(lengths)", "expected 707.107"),
+        (
+            "def answer(lengths, target):\n    s = sorted(lengths)\n"
+            "    for a, b in zip(s, s[1:]):\n        w = (lengths[a] - target) / (lengths[a] - lengths[b])\n"
+            "        if w <= 1:\n            return a ** (1 - w) * b**w\n    return s[-1]",
+            "the shortest run reaches it already",
+        ),
+        (
+            "def answer(lengths, target):\n    s = sorted(lengths)\n"
+            "    if lengths[s[0]] <= target:\n        return s[0]\n"
+            "    for a, b in zip(s, s[1:]):\n        w = (lengths[a] - target) / (lengths[a] - lengths[b])\n"
+            "        if w <= 1:\n            return a ** (1 - w) * b**w\n    return s[-1]",
+            "nothing is known",
+        ),
+    ],
+}
