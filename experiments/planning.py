@@ -57,11 +57,16 @@ def step_seconds(entry: Entry, times: dict[str, dict[str, Any]]) -> tuple[float,
 
 def work(entry: Entry) -> float:
     """Multiply-adds of the forward pass of one step."""
+    return counted(sizes_key(entry), entry.tokens(VOCABULARIES[entry.corpus]))
+
+
+@functools.cache
+def counted(key: str, vocab_size: int) -> float:
+    """Those of the model and the batch that a :func:`sizes_key` names."""
+    name, options, batch_size, seq_len = json.loads(key)
     with torch.device("meta"):
-        model = build(
-            entry.model, vocab_size=entry.tokens(VOCABULARIES[entry.corpus]), **entry.describe(1.0, 0)["options"]
-        )
-    return multiply_adds(model, entry.seq_len) * entry.seq_len * entry.batch_size
+        model = build(name, vocab_size=vocab_size, **options)
+    return multiply_adds(model, seq_len) * seq_len * batch_size
 
 
 def run_seconds(entry: Entry, per_step: float, role: str) -> float:

@@ -346,6 +346,23 @@ def test_an_unknown_study_lists_the_known_ones():
         study.load_study("none such")
 
 
+def test_a_step_has_the_time_of_its_model_and_size():
+    run = study.load_study("head-to-head")[0]["run"]
+    took = study.load_step_time(run)
+    assert 0 < took["low"] <= took["seconds"] <= took["high"]
+    other = run | {"training": run["training"] | {"batch_size": 3}}
+    with pytest.raises(ValueError, match=r"the model and size is .*, 3, 256\]'; expected one of"):
+        study.load_step_time(other)
+
+
+def test_a_benchmark_has_rows_and_its_machine():
+    found = study.load_benchmark("peers")
+    assert found["machine"]
+    assert all(row["ours_ms"] > 0 for row in found["rows"])
+    with pytest.raises(ValueError, match=r"name is 'peer'; expected one of .*'peers'"):
+        study.load_benchmark("peer")
+
+
 def script(name):
     """A script of experiments/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "experiments" / f"{name}.py")

@@ -1,0 +1,38 @@
+"""The drawings of Chapter 6: what is drawn is what was given."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from efficient_transformers import figures
+
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
+
+
+def test_a_lottery_has_a_curve_and_a_mean_for_each_column():
+    gains = torch.randn(500, 2) + torch.tensor([0.0, -2.0])
+    (ax,) = figures.lottery(gains, ["one", "best"]).axes
+    one, its_mean, best, _, _ = ax.lines
+    assert [sum(line.get_ydata()) for line in (one, best)] == pytest.approx([1, 1])
+    assert its_mean.get_xdata()[0] == pytest.approx(gains[:, 0].mean().item())
+
+
+def test_the_best_rate_of_each_model_has_a_larger_mark():
+    (ax,) = figures.tuning_curves({"baseline": {0.001: 2.0, 0.002: 1.9, 0.00283: 1.95}, "gMLP": {0.001: 1.8}}).axes
+    marked = [line for line in ax.lines if len(line.get_xdata()) == 1 and line.get_markersize() > 8]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in marked] == [(0.002, 1.9), (0.001, 1.8)]
+
+
+def test_points_have_the_models_colors_in_every_panel():
+    points = {"baseline": (1.0, 1.9), "Hourglass": (0.7, 1.95)}
+    for ax in figures.trade_offs({"work": points, "time": points}, "loss").axes:
+        assert [line.get_color() for line in ax.lines] == [figures.COLORS[name] for name in points]
+        assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines] == list(points.values())
+
+
+def test_growth_is_logarithmic_and_ends_where_a_model_does():
+    lines = {"baseline": {128: 1.0, 256: 2.5, 512: 7.0}, "gMLP": {128: 1.1, 256: 2.9}}
+    for ax in figures.growth({"seconds": lines, "memory (MiB)": lines}).axes:
+        assert ax.get_xscale() == ax.get_yscale() == "log"
+        assert [list(line.get_xdata()) for line in ax.lines] == [[128, 256, 512], [128, 256]]
