@@ -6,7 +6,7 @@ from efficient_transformers.protocol import Study
 
 from .anchor import ANCHOR
 from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
-from .head_to_head import HEAD_TO_HEAD, LENGTHS, LONG, SIZES
+from .head_to_head import EQUAL_TIME, HEAD_TO_HEAD, LENGTHS, LONG, SIZES
 from .primer_parts import PRIMER_PARTS
 from .shortening import declare
 
@@ -17,6 +17,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         HEAD_TO_HEAD,
+        EQUAL_TIME,
         LENGTHS,
         SHORTENING,
         PRIMER_PARTS,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from efficient_transformers.protocol import Entry, Study
 
 from .sizes import D_MODEL, baseline, gmlp, hourglass, row
+from .times import load_times, sizes_key
 
 CONTEXT = 256
 SWIGLU = {"convolve": "", "activation": "swiglu"}
@@ -76,6 +78,23 @@ HEAD_TO_HEAD = Study(
             ("controls", pairs(found, *CONTROLS)),
         )
     },
+)
+
+
+def in_the_time_of(reference: Entry, entry: Entry) -> Entry:
+    """The entry with as many steps as it makes, on a quiet machine, while the reference makes its own."""
+    seconds = load_times()
+    ratio = seconds[sizes_key(reference)]["seconds"] / seconds[sizes_key(entry)]["seconds"]
+    return replace(entry, name=f"{entry.name}, equal time", steps=int(reference.steps * ratio))
+
+
+TIMED = tuple(in_the_time_of(SHORT[0], entry) for entry in SHORT if entry.name in FOUR[1:])
+EQUAL_TIME = Study(
+    "head-to-head-equal-time",
+    "Who is ahead if a slower step means fewer of them?",
+    TIMED,
+    {"families, equal time": tuple((entry.label, SHORT[0].label) for entry in TIMED)},
+    borrowed=SHORT,
 )
 
 FASTER = ("SwiGLU", "Primer EZ")
