@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from matplotlib.text import Text
 
 DARK_PAGE = np.array([0x14, 0x18, 0x1E]) / 255
 LEAST = 10.5  # points
+
+# For files that test drawings: drawn without a warning, but for what an older matplotlib calls in a newer pyparsing.
+DRAWINGS = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings(r"ignore:'\w+' .*deprecated.* use '\w+':DeprecationWarning"),
+    pytest.mark.usefixtures("drawn"),
+]
 
 
 def letters(figure):

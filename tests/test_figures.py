@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 from figure_examples import EXAMPLES
-from legible import collisions, contrast, in_the_dark, seen_by, small_letters, width
+from legible import DRAWINGS, collisions, contrast, in_the_dark, seen_by, small_letters, width
 from matplotlib.colors import to_rgb
 
 from efficient_transformers import (
@@ -22,7 +22,7 @@ from efficient_transformers import (
 from efficient_transformers.figures import charts, maps
 from efficient_transformers.study import Difference
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
+pytestmark = DRAWINGS
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from legible import DRAWINGS
 from matplotlib.patches import Rectangle
 
 from efficient_transformers import Metrics, figures
 from efficient_transformers.products import tiles
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
+pytestmark = DRAWINGS
 
 
 def test_an_equation_is_written_out_with_every_number():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from legible import DRAWINGS
 
 from efficient_transformers import figures
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
+pytestmark = DRAWINGS
 
 
 def test_a_lottery_has_a_curve_and_a_mean_for_each_column():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
+from legible import DRAWINGS
 
 from efficient_transformers import figures
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
+pytestmark = DRAWINGS
 
 
 def words(ax):

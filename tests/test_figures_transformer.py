@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from legible import DRAWINGS
 
 from efficient_transformers import figures
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
+pytestmark = DRAWINGS
 WEIGHTS = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.6, 0.2]])
 
 

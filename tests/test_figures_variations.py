@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 
 import matplotlib.pyplot as plt
-import pytest
 import torch
+from legible import DRAWINGS
 from wrong_answers.variations import fft
 
 from efficient_transformers import CausalDepthwiseConv, figures
@@ -14,7 +14,7 @@ from efficient_transformers.evidence import Comparison
 from efficient_transformers.exercises import check
 from efficient_transformers.figures.variations import ends
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn")]
+pytestmark = DRAWINGS
 
 
 def comparison(mean, told_apart):

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from legible import DRAWINGS
 from matplotlib.colors import to_hex
 
 from efficient_transformers import figures
 from efficient_transformers.figures.hourglass import LIT
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("drawn"), pytest.mark.slow]
+pytestmark = [*DRAWINGS, pytest.mark.slow]
 
 
 def spans(ax, y):
