@@ -107,6 +107,7 @@ def page():
 def show(page, instrument):
     title = type(instrument).__name__
     head = f'<html lang="en"><head><title>{title}</title></head>'
+    page.goto("about:blank")  # a new document: Chromium would not let an old one capture the pointer
     page.set_content(f"{head}<body><main><h1>{title}</h1>{instrument._repr_html_()}</main></body></html>")
 
 
@@ -244,7 +245,6 @@ def test_a_learned_kernel_is_the_shipped_models(page):
 
 def test_bars_are_dragged_and_moved_by_keys_and_the_gain_cannot_tell_a_reversed_kernel(page):
     show(page, KernelBench())
-    page.evaluate("scrollTo(0, 0)")
     handle = page.locator('.bars [role="slider"]').nth(1)
     box = handle.locator(".room").bounding_box()
     page.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
