@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from pathlib import Path
 
 import browser
 import pytest
@@ -23,11 +24,13 @@ from efficient_transformers import (
     ShiftRight,
     SpatialGatingUnit,
     leak_map,
+    pretrained_snapshots,
 )
-from efficient_transformers.instruments import FOLDER, KernelBench, LeakLab, script
+from efficient_transformers.instruments import FOLDER, KernelBench, LeakLab, ReadingLamp, script
 from efficient_transformers.resampling import AvgPoolShortening
+from efficient_transformers.runs import load
 
-INSTRUMENTS = {"leak-lab": LeakLab(), "kernel-bench": KernelBench(learned=True)}
+INSTRUMENTS = {"leak-lab": LeakLab(), "kernel-bench": KernelBench(learned=True), "reading-lamp": ReadingLamp()}
 
 T = 24
 
@@ -276,6 +279,81 @@ def test_a_link_restores_a_setting_and_nonsense_is_ignored(page, tmp_path):
     assert page.get_attribute('button[data-m="hourglass"]', "aria-pressed") == "true"
 
 
+@torch.no_grad()
+def shipped_attention(name, line):
+    """The attention maps of a model that ships while it reads a line, (layers, heads, T, T)."""
+    model, vocabulary = load(Path(name))
+    maps = []
+    for layer in model.body:
+        layer.attention.register_forward_pre_hook(lambda m, x: maps.append(m.attention_map(x[0])[0]))
+    model(vocabulary.encode(line)[None])
+    return torch.stack(maps)
+
+
+def averaged(w):
+    return sum(torch.diag_embed(w.diagonal(-j).mean().expand(len(w) - j), -j) for j in range(len(w)))
+
+
+SHADES = """(strip) => [...document.querySelectorAll(`.strip.${strip} span`)].map(
+    e => +e.style.getPropertyValue("--w") * (e.matches(".minus") ? -1 : 1))"""
+ASK = f"""(settings) => settings.map(([address, strips]) => {{
+    history.replaceState(null, "", address);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+    return strips.map({SHADES});
+}})"""
+
+
+def test_what_the_lamp_shades_is_what_the_shipped_models_read(page):
+    lamp = ReadingLamp()
+    show(page, lamp)
+    maps = {"attention": "transformer", "convolved": "primer-ez"}
+    maps = {strip: [shipped_attention(name, line) for line in lamp.lines] for strip, name in maps.items()}
+    gates = pretrained_snapshots("gmlp") | {8000: LanguageModel.from_pretrained("gmlp").state_dict()}
+    chance, settings, expected = random.Random(0), [], []
+    for _ in range(100):
+        number, mean = chance.randrange(2), chance.random() < 0.5
+        t, layer, head, block = (chance.randrange(n) for n in (len(lamp.lines[number]), 4, 4, 8))
+        step = chance.choice(list(gates))
+        given = f"line={number + 1}&t={t}&layer={layer + 1}&head={head + 1}&block={block + 1}&step={step}"
+        settings.append([f"#reading-lamp?{given}&averaged={int(mean)}", lamp.strips])
+        gate = gates[step][f"body.{block}.gate.weight"][:31, :31].tril()
+        rows = [(averaged(gate) if mean else gate)[t], *(maps[s][number][layer, head, t] for s in maps)]
+        expected.append([(row / row.abs().max()).tolist() for row in (rows[1], rows[2], rows[0])])
+    for (address, _), shades, rows in zip(settings, page.evaluate(ASK, settings), expected, strict=True):
+        for strip, shade, row in zip(lamp.strips, shades, rows, strict=True):
+            wanted = row[: len(shade)] + [0] * (len(shade) - len(row))
+            assert shade == pytest.approx(wanted, abs=0.02), (strip, address)
+
+
+def test_the_lamp_says_how_toeplitz_a_gate_is_and_averages_it(page):
+    show(page, ReadingLamp("gate"))
+    gate = LanguageModel.from_pretrained("gmlp").state_dict()["body.0.gate.weight"][:31, :31].tril()
+    share = (averaged(gate).square().sum() / gate.square().sum()).item()
+    assert f"τ = {share:.2f}" in page.inner_text(".strip .name")
+    page.click("text=Replace diagonals")
+    assert "τ = 1.00" in page.inner_text(".strip .name")
+    before = page.evaluate(SHADES, "gate")
+    page.click("text=“Once more")
+    assert page.evaluate(SHADES, "gate")[: len(before)] == before  # the gate reads every line alike
+
+
+def test_touching_a_character_moves_the_lamp_and_arrows_move_it_on(page):
+    show(page, ReadingLamp("attention"))
+    page.locator(".line span").nth(7).click()
+    assert "From character 7, “o”" in page.inner_text("p[aria-live]")
+    page.keyboard.press("ArrowLeft")
+    assert "From character 6, a space" in page.inner_text("p[aria-live]")
+    assert page.locator("label").count() == 3  # character, layer, head
+
+
+def test_a_lamp_refuses_what_it_cannot_show():
+    with pytest.raises(ValueError, match="strips is 'rnn'; expected one of 'attention'"):
+        ReadingLamp("rnn")
+    for lines in ([], [""], ["a" * 65]):
+        with pytest.raises(ValueError, match="expected at least one line, of 1 to 64 characters each"):
+            ReadingLamp("gate", lines=lines)
+
+
 def test_a_link_restores_a_kernel(page, tmp_path):
     file = tmp_path / "bench.html"
     file.write_text(f"<meta charset=utf-8>{KernelBench(learned=True)._repr_html_()}", encoding="utf-8")
@@ -315,7 +393,8 @@ def test_without_javascript_a_still_and_its_sentence_remain(page):
         assert f"<p>{instrument!r}</p></div><script>" in text
     assert "6 of 24 outputs see their future" in repr(LeakLab())
     assert "leave 0.37 of a wave" in repr(KernelBench())
-    assert KernelBench().sentence.count("0.83") == 1
+    back = 18 - int(shipped_attention("transformer", "To be, or not to be")[0, 0, -1].argmax())
+    assert f"reads most {back} back" in repr(ReadingLamp())
     with pytest.raises(ValueError, match="mechanism is 'rnn'; expected one of 'attention'"):
         LeakLab("rnn")
 

@@ -9,24 +9,28 @@ What is notable:
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from ..checks import require_known
+from ..checks import require, require_known
 from ..convolution import CausalDepthwiseConv
 from ..explorer import png
 from ..figures import leak_maps, waves
 from ..models import LanguageModel
 from ..pretrained import pretrained_card, pretrained_snapshots
+from ..runs import load
 
 Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
+Strip = Literal["attention", "convolved", "gate"]
 FOLDER = Path(__file__).parent
 T = 24  # tokens in Leak Lab
+MODEL_OF = {"attention": "transformer", "convolved": "primer-ez", "gate": "gmlp"}  # the shipped one that a strip shows
 
 
 def script(name: str) -> str:
@@ -150,12 +154,12 @@ class KernelBench(Instrument):
     def data(self) -> Mapping[str, str]:
         if not self.learned:
             return {}
-        kernels = learned_kernels()
+        kernels = shipped_kernels()
         numbers, scale = whole(torch.stack(list(kernels.values())))
         return {"kernels": numbers, "scale": f"{scale:.9g}", "steps": ",".join(map(str, kernels))}
 
 
-def learned_kernels() -> dict[int, Tensor]:
+def shipped_kernels() -> dict[int, Tensor]:
     """Those of the shipped Primer EZ by training step, from the start to the end: ``[3, layers, K, W]``.
 
     The first axis is queries, keys, values.
@@ -170,5 +174,91 @@ def learned_kernels() -> dict[int, Tensor]:
     }
     return {
         step: torch.stack([torch.cat([weights[name] for name in kind]) for kind in names])
+        for step, weights in steps.items()
+    }
+
+
+class ReadingLamp(Instrument):
+    """What each character of a line reads, shaded on the line itself: attention, convolved attention, a gate.
+
+    The weights are those of the models that ship with the package.
+
+    Args:
+        *strips: which of the three; all of them by default.
+        lines: lines of text to choose from, at most 64 characters each.
+
+    Raises:
+        ValueError: for an unknown strip, no line, or a line that is empty, too long, or has an unknown character.
+    """
+
+    name = "reading-lamp"
+
+    def __init__(
+        self, *strips: Strip, lines: Sequence[str] = ("To be, or not to be", "Once more unto the breach, dear")
+    ) -> None:
+        self.strips: tuple[str, ...] = strips or get_args(Strip)
+        for strip in self.strips:
+            require_known("strips", strip, get_args(Strip))
+        fits = len(lines) > 0 and all(0 < len(line) <= 64 for line in lines)
+        require(fits, "lines", list(lines), "at least one line, of 1 to 64 characters each")
+        self.lines = list(lines)
+        self.maps = {s: [shipped_attention(MODEL_OF[s], line) for line in lines] for s in self.strips if s != "gate"}
+        self.gates = shipped_gates(max(map(len, lines))) if "gate" in self.strips else {}
+
+    def row(self) -> Tensor:
+        """What the last character of the first line reads at the first setting of the first strip: ``[T]``."""
+        n = len(self.lines[0])
+        return self.maps[self.strips[0]][0][0, 0, -1] if self.maps else list(self.gates.values())[-1][0, n - 1, :n]
+
+    @property
+    def sentence(self) -> str:
+        most = int(self.row().abs().argmax())
+        back, what = len(self.lines[0]) - 1 - most, "block 1" if self.strips[0] == "gate" else "layer 1, head 1"
+        return (
+            f"Reading Lamp, which needs JavaScript: in {what} of the {MODEL_OF[self.strips[0]]} that ships, the last"
+            f" character of “{self.lines[0]}” reads most {back} back."
+        )
+
+    def still(self) -> str:
+        shares = (self.row().abs() / self.row().abs().max()).tolist()
+        shaded = (
+            f'<span style="background: rgba(47, 111, 174, {0.6 * share:.2f})">{escape(c)}</span>'
+            for c, share in zip(self.lines[0], shares, strict=True)
+        )
+        return f'<p style="font: 20px monospace; white-space: pre-wrap">{"".join(shaded)}</p>'
+
+    def data(self) -> Mapping[str, str]:
+        data = {"strips": " ".join(self.strips), "lines": json.dumps(self.lines)}
+        for strip, maps in self.maps.items():  # each row by its largest weight; since it sums to 1, nothing is lost
+            data[strip] = json.dumps([whole(lower(a / a.amax(-1, keepdim=True))) for a in maps])
+        if self.gates:
+            data["gate"] = json.dumps([[whole(w) for w in lower(matrices)] for matrices in self.gates.values()])
+            data["steps"] = ",".join(map(str, self.gates))
+        return data
+
+
+def lower(matrices: Tensor) -> Tensor:
+    """The lower triangles of matrices, row by row: ``[..., n, n]`` to ``[..., n (n + 1) / 2]``."""
+    rows, columns = torch.tril_indices(*matrices.shape[-2:])
+    return matrices[..., rows, columns]
+
+
+@torch.no_grad()
+def shipped_attention(name: str, line: str) -> Tensor:
+    """The attention weights of a model that ships on a line of text, ``[layers, heads, T, T]``."""
+    model, vocabulary = load(Path(name))
+    x, maps = model.embedding(vocabulary.encode(line)[None]), []  # (1, T, D)
+    body: Any = model.body
+    for layer in body:
+        maps.append(layer.attention.attention_map(layer.norm1(x))[0])
+        x = layer(x)
+    return torch.stack(maps)
+
+
+def shipped_gates(n: int) -> dict[int, Tensor]:
+    """The matrices of the gMLP that ships, their first ``n`` rows and columns, by training step: ``[blocks, n, n]``."""
+    steps = {**pretrained_snapshots("gmlp"), pretrained_card("gmlp")["steps"]: load(Path("gmlp"))[0].state_dict()}
+    return {
+        step: torch.stack([w for name, w in weights.items() if name.endswith("gate.weight")])[:, :n, :n]
         for step, weights in steps.items()
     }

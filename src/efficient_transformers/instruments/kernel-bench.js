@@ -25,7 +25,7 @@ var KernelBench = (() => {
 
   const pulse = () => range(0, PULSE - 1).map(t => +(t === 2));
   const wave = f => range(0, WAVE - 1).map(t => Math.cos(2 * Math.PI * f * t));
-  const cycle = f => (f === 0 ? "constant" : `a cycle in ${+(1 / f).toFixed(1)} tokens`);
+  const frequent = f => `${f.toFixed(2)} (${f ? `1 in ${+(1 / f).toFixed(1)}` : "constant"})`;
 
   /** The kernels of one training step, by kind, layer and channel, from the numbers of all steps. */
   function learned(numbers, scale, step, kind, layer, channel) {
@@ -38,7 +38,7 @@ var KernelBench = (() => {
     const ends = [gain(w, 0, d), gain(w, 0.5, d)], g = gain(w, f, d);
     const more = ends[0] - ends[1];
     const kind = Math.abs(more) < 1e-9 ? "neither smoother nor sharpener" : more > 0 ? "a smoother" : "a sharpener";
-    const what = f === 0 ? "Of a constant" : f === 0.5 ? "Of an alternation" : `Of a wave with ${cycle(f)}`;
+    const what = f === 0 ? "Of a constant" : f === 0.5 ? "Of an alternation" : `Of a wave with a cycle in ${+(1 / f).toFixed(1)} tokens`;
     const order = own && Math.abs(w[2]) > Math.abs(w[0]) + 1e-9
       ? " It answers a pulse most strongly two steps late: is it laid the wrong way round? The gain cannot tell." : "";
     return `Weights ${w.map(x => signed(x)).join(", ")}, ${kind}: a constant passes at ${signed(ends[0])}, an alternation at`
@@ -61,7 +61,7 @@ var KernelBench = (() => {
     button(presets, "Reversed", () => set({ w: [...state.w].reverse(), own: true }));
     const sliders = html(root, "div", { class: "sliders" });
     const dilation = slider(sliders, "dilation", [1, 4], String, d => set({ d, own: true }));
-    const frequency = slider(sliders, "cycles per token", [0, 0.5, 0.01], f => `${f.toFixed(2)}, ${cycle(f)}`, f => set({ f }));
+    const frequency = slider(sliders, "cycles per token", [0, 0.5, 0.01], frequent, f => set({ f }));
 
     const panels = html(root, "div", { class: "panels" });
     const panel = (name, height = 190) => svg(panels, "svg", { class: name, viewBox: `0 0 360 ${height}`, role: "img" });
