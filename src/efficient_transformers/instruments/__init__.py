@@ -25,6 +25,7 @@ from ..figures import leak_maps, waves
 from ..models import LanguageModel
 from ..pretrained import pretrained_card, pretrained_snapshots
 from ..runs import load
+from ..tokens import Vocabulary
 
 Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
 Strip = Literal["attention", "convolved", "gate"]
@@ -38,11 +39,17 @@ def script(name: str) -> str:
     return "".join((FOLDER / f"{part}.js").read_text(encoding="utf-8") for part in ("instruments", name))
 
 
-def whole(numbers: Tensor) -> tuple[str, float]:
-    """Numbers as whole ones from -127 to 127, in base64, and what to multiply them by."""
-    scale = numbers.abs().max().item() / 127
-    packed = (numbers / scale).round().to(torch.int8).contiguous()
+def whole(numbers: Tensor, kind: torch.dtype = torch.int8) -> tuple[str, float]:
+    """Numbers as whole ones of a kind, in base64, and what to multiply them by."""
+    scale = numbers.abs().max().item() / torch.iinfo(kind).max
+    packed = (numbers / scale).round().to(kind).contiguous()
     return base64.b64encode(packed.numpy().tobytes()).decode(), scale
+
+
+def shipped(name: str) -> tuple[LanguageModel, Vocabulary]:
+    """A model that ships, and its vocabulary; the reader's random numbers stay what they would have been."""
+    with torch.random.fork_rng(devices=[]):
+        return load(Path(name))
 
 
 def picture(drawn: bytes, alt: str) -> str:
@@ -155,7 +162,7 @@ class KernelBench(Instrument):
         if not self.learned:
             return {}
         kernels = shipped_kernels()
-        numbers, scale = whole(torch.stack(list(kernels.values())))
+        numbers, scale = whole(torch.stack(list(kernels.values())), torch.int16)
         return {"kernels": numbers, "scale": f"{scale:.9g}", "steps": ",".join(map(str, kernels))}
 
 
@@ -164,7 +171,7 @@ def shipped_kernels() -> dict[int, Tensor]:
 
     The first axis is queries, keys, values.
     """
-    state = LanguageModel.from_pretrained("primer-ez").state_dict()
+    state = shipped("primer-ez")[0].state_dict()
     names = [[n for n in state if f"conv_{kind}.weight" in n] for kind in "qkv"]  # by kind and layer
     start = CausalDepthwiseConv(32).weight.detach()  # (1, K, W)
     steps = {
@@ -213,10 +220,10 @@ class ReadingLamp(Instrument):
     @property
     def sentence(self) -> str:
         most = int(self.row().abs().argmax())
-        back, what = len(self.lines[0]) - 1 - most, "block 1" if self.strips[0] == "gate" else "layer 1, head 1"
+        back, what = len(self.lines[0]) - 1 - most, "layer 1, head 1" if self.maps else "block 1"
         return (
             f"Reading Lamp, which needs JavaScript: in {what} of the {MODEL_OF[self.strips[0]]} that ships, the last"
-            f" character of “{self.lines[0]}” reads most {back} back."
+            f" character of “{self.lines[0]}” reads {f'the one {back} back' if back else 'itself'} most."
         )
 
     def still(self) -> str:
@@ -246,7 +253,7 @@ def lower(matrices: Tensor) -> Tensor:
 @torch.no_grad()
 def shipped_attention(name: str, line: str) -> Tensor:
     """The attention weights of a model that ships on a line of text, ``[layers, heads, T, T]``."""
-    model, vocabulary = load(Path(name))
+    model, vocabulary = shipped(name)
     x, maps = model.embedding(vocabulary.encode(line)[None]), []  # (1, T, D)
     body: Any = model.body
     for layer in body:
@@ -257,7 +264,7 @@ def shipped_attention(name: str, line: str) -> Tensor:
 
 def shipped_gates(n: int) -> dict[int, Tensor]:
     """The matrices of the gMLP that ships, their first ``n`` rows and columns, by training step: ``[blocks, n, n]``."""
-    steps = {**pretrained_snapshots("gmlp"), pretrained_card("gmlp")["steps"]: load(Path("gmlp"))[0].state_dict()}
+    steps = {**pretrained_snapshots("gmlp"), pretrained_card("gmlp")["steps"]: shipped("gmlp")[0].state_dict()}
     return {
         step: torch.stack([w for name, w in weights.items() if name.endswith("gate.weight")])[:, :n, :n]
         for step, weights in steps.items()

@@ -2,7 +2,7 @@
 
 What is notable:
 - `convolve` and `gain` are the whole theory, equations (3.1) and (3.2); the tests compare them with the package's layer;
-- the kernels that Primer EZ learned come with the page, as whole numbers from -127 to 127 and their scale.
+- the kernels that Primer EZ learned come with the page, as whole numbers of 16 bits and their scale.
 */
 "use strict";
 var KernelBench = (() => {
@@ -47,7 +47,7 @@ var KernelBench = (() => {
 
   function mount(root) {
     const steps = (root.dataset.steps || "").split(",").map(Number), scale = +root.dataset.scale;
-    const numbers = root.dataset.kernels ? bytes(root.dataset.kernels) : null;
+    const numbers = root.dataset.kernels ? new Int16Array(bytes(root.dataset.kernels, Uint8Array).buffer) : null;
     const state = { w: PRESETS.Start, d: 1, f: 0.25, kind: 2, layer: 0, channel: 0, step: steps.length - 1, own: true };
     const kernel = () => learned(numbers, scale, state.step, state.kind, state.layer, state.channel);
     const set = change => { Object.assign(state, change); draw(); };
