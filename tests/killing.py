@@ -53,7 +53,7 @@ def main(folder, text, kills, seed):
     begun = time.perf_counter()
     assert finish(start(*train_it, "--out", folder / "whole")) == 0
     duration = time.perf_counter() - begun
-    moments, interrupted = random.Random(seed), folder / "killed"
+    moments, interrupted, ends = random.Random(seed), folder / "killed", 0
     while kills > 0:
         if not (interrupted / "run.json").exists():  # killed before there was anything to resume
             for file in interrupted.glob("*") if interrupted.exists() else ():
@@ -63,7 +63,8 @@ def main(folder, text, kills, seed):
             child = start(*train_it, "--out", interrupted)
         elif (interrupted / "training.json").exists():
             print("ended")  # before it could be killed: begin another
-            os.rename(interrupted, folder / f"killed-{kills}")
+            ends += 1
+            os.rename(interrupted, folder / f"killed-{ends}")
             continue
         else:
             child = start("resume", interrupted)
@@ -74,7 +75,8 @@ def main(folder, text, kills, seed):
             state = Checkpoints(interrupted / "checkpoint.pt").load()
             print(state and state["step"], flush=True)
     if not (interrupted / "training.json").exists():
-        assert finish(start(*(["resume", interrupted] if (interrupted / "run.json").exists() else train_it))) == 0
+        begun_again = [*train_it, "--out", interrupted]
+        assert finish(start(*(["resume", interrupted] if (interrupted / "run.json").exists() else begun_again))) == 0
 
 
 if __name__ == "__main__":

@@ -171,13 +171,14 @@ def test_losses_have_units_and_the_models_colors(metrics):
 
 
 def test_losses_are_drawn_into_the_axes_that_are_given(metrics):
-    figure, ax = plt.subplots(figsize=(5, 3))
+    figure, ax = plt.subplots()
     assert figures.plot_losses({"some": metrics}, ax, target=2.5, target_name="goal") is ax
     line, target = ax.lines
     assert line.get_label() == "some"
     assert list(target.get_ydata()) == [2.5, 2.5]
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["some", "goal"]
     assert figure.axes == [ax]
+    plt.close(figure)  # whose style is the user's
 
 
 def test_comparison_is_by_steps_and_by_seconds(metrics):
