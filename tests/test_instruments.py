@@ -373,9 +373,10 @@ def test_a_link_restores_a_kernel(page, tmp_path):
 # The height of an instrument after each of n moves of a slider or a button, as by chance.
 WALK = """(n) => Array.from({length: n}, (_, i) => {
     const root = document.querySelector(".instrument"), all = [...root.querySelectorAll("input, button")];
-    const control = all[i * 7919 % 10007 % all.length], places = Math.round((control.max - control.min) / control.step) + 1;
+    const control = all[i * 7919 % 10007 % all.length];
     if (control.tagName === "BUTTON") control.click();
     else {
+        const places = Math.round((control.max - control.min) / control.step) + 1;
         control.value = +control.min + i * 6151 % 9973 % places * control.step;
         control.dispatchEvent(new Event("input"));
     }
