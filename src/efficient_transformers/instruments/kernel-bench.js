@@ -61,7 +61,7 @@ var KernelBench = (() => {
     button(presets, "Reversed", () => set({ w: [...state.w].reverse(), own: true }));
     const sliders = html(root, "div", { class: "sliders" });
     const dilation = slider(sliders, "dilation", [1, 4], String, d => set({ d, own: true }));
-    const frequency = slider(sliders, "cycles per token", [0, 0.5, 0.01], frequent, f => set({ f }));
+    const frequency = slider(sliders, "frequency", [0, 0.5, 0.01], frequent, f => set({ f }));
 
     const panels = html(root, "div", { class: "panels" });
     const panel = (name, height = 190) => svg(panels, "svg", { class: name, viewBox: `0 0 360 ${height}`, role: "img" });
@@ -195,7 +195,7 @@ var KernelBench = (() => {
       svg(waved, "path", { class: "axis", d: "M20 100H352" });
       dots(waved, wave(f), "in");
       dots(waved, convolve(wave(f), w, d), "out");
-      frame(gains, "Gain at every frequency", "constant");
+      frame(gains, "Gain at every frequency, in cycles per token", "constant");
       svg(gains, "text", { x: 352, y: 186, class: "small last" }, "alternation");
       const top = Math.max(1, w.reduce((sum, x) => sum + Math.abs(x), 0)), y = v => 170 - 140 * v / top;
       svg(gains, "path", { class: "axis", d: `M24 170H352M24 ${y(1)}H352` });
