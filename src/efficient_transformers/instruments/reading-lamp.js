@@ -118,7 +118,8 @@ var ReadingLamp = (() => {
           const span = html(text, "span", { "data-s": s, class: `${kind}${w[s] < 0 ? " minus" : ""}` }, c);
           span.style.setProperty("--w", s > state.t ? 0 : Math.abs(w[s]) / most);
         });
-        html(text, "i", { "aria-hidden": "true" }, "x".repeat(longest - line.length)); // as much room as the longest takes
+        // As much room as the longest line takes, in words of their own, so that they do not break this one elsewhere.
+        html(text, "i", { "aria-hidden": "true" }, " x".repeat((longest - line.length) / 2));
         const say = strip === "gate" ? x => (x < 0 ? "" : "+") + signed(x, 3) : x => `${(100 * x).toFixed(0)}\u00a0%`;
         const what = `${NAMES[strip]} (${name}) reads most ${strongest(w, line, say)}`;
         text.setAttribute("aria-label", `“${line}”; ${what}.`);
