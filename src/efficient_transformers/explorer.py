@@ -124,13 +124,19 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
         images = "".join(self.image(i, hidden=i != shown) for i in range(len(self.frames)))
         return f'<div id="{key}" class="explorer"><div>{controls}</div>{images}</div>{SCRIPT.replace("ID", key)}'
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data = dict(bundle[0] if isinstance(bundle, tuple) else bundle or {})
-        data["text/html"] = self.static_html()
-        data["image/png"] = base64.b64encode(self.frames[self.number(self.first.values())]).decode()
-        data["text/plain"] = f"Explorer({', '.join(self.values)})"
-        return data
+    _ipython_display_ = None  # by which ipywidgets 7 would show the widget, and store nothing else
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {
+            "application/vnd.jupyter.widget-view+json": {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": self.model_id,
+            },
+            "text/html": self.static_html(),
+            "image/png": base64.b64encode(self.frames[self.number(self.first.values())]).decode(),
+            "text/plain": f"Explorer({', '.join(self.values)})",
+        }
 
 
 def label(name: str) -> str:
