@@ -36,6 +36,10 @@ document.addEventListener("DOMContentLoaded", () => {
   document.fonts.ready.then(reach);
   addEventListener("resize", reach);
 
+  // The theme's two handlers in attributes, which the pages' policy forbids.
+  each(".btn-fullscreen-button", (button) => button.addEventListener("click", () => toggleFullScreen()));
+  each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
+
   // On paper, everything is open.
   const details = () => document.querySelectorAll(".bd-article details:not([open])");
   let opened = [];
