@@ -45,7 +45,7 @@ NEEDED_BY = {
 }
 FILES = {
     re.compile(
-        rf'<(?:script|link)[^>]*\b(?:src|href)="[^"]*/(?:{name})\.(?:js|css)[^>]*>(?:</script>)?\s*'
+        rf'<(?:script|link)[^>]*\b(?:src|href)="(?:[^"]*/)?(?:{name})\.(?:js|css)[^>]*>(?:</script>)?\s*'
     ): re.compile(need)
     for name, need in NEEDED_BY.items()
 }
