@@ -1,7 +1,8 @@
 PYTHON ?= python3
 BIN = .venv/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
-ABOUT_THE_BOOK = build notebooks repository site
+ABOUT_THE_BOOK = build notebooks repository site site_policy site_print site_search site_weight
+ALONE = build site_weight
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
 .PHONY: help book lint quick test test-long notebooks benchmarks bench gpu serve clean repository requirements
@@ -19,8 +20,8 @@ quick: lint                 ## lint, and the tests of the package without the sl
 	$(PYTEST) -n 2 -m 'not slow and not long' $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
 
 test: lint book             ## lint, then every test, the notebooks included: before a commit
-	$(PYTEST) -n 2 --dist loadfile --ignore tests/test_build.py
-	$(PYTEST) tests/test_build.py
+	$(PYTEST) -n 2 --dist loadfile $(foreach name,$(ALONE),--ignore tests/test_$(name).py)
+	$(PYTEST) $(foreach name,$(ALONE),tests/test_$(name).py)
 	$(PYTEST) -n 2 --dist loadfile --nbval notebooks
 
 test-long: .venv/ready      ## what takes hours or minutes: more examples, Inductor, notebooks in other ways

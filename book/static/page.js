@@ -40,9 +40,17 @@ document.addEventListener("DOMContentLoaded", () => {
   each(".btn-fullscreen-button", (button) => button.addEventListener("click", () => toggleFullScreen()));
   each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
 
-  // On paper, everything is open.
-  const details = () => document.querySelectorAll(".bd-article details:not([open])");
-  let opened = [];
-  addEventListener("beforeprint", () => { opened = [...details()]; opened.forEach((e) => { e.open = true; }); });
-  addEventListener("afterprint", () => opened.forEach((e) => { e.open = false; }));
+  // On paper, hints and solutions are open and the page is light.
+  const root = document.documentElement;
+  let theme, opened = [];
+  addEventListener("beforeprint", () => {
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
+    opened = [...document.querySelectorAll(".bd-article details:not([open], .hide)")];
+    opened.forEach((e) => { e.open = true; });
+  });
+  addEventListener("afterprint", () => {
+    root.dataset.theme = theme;
+    opened.forEach((e) => { e.open = false; });
+  });
 });
