@@ -5,13 +5,19 @@ ABOUT_THE_BOOK = build notebooks repository site site_policy site_print site_sea
 ALONE = build site_weight
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book lint quick test test-long notebooks benchmarks bench gpu serve clean repository requirements
+.PHONY: help book pdf offline lint quick test test-long notebooks benchmarks bench gpu serve clean repository requirements
 
 help:                       ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
 book: .venv/ready           ## the site, at _build/html/index.html
 	$(BIN)/jupyter-book build . -W -n --keep-going
+
+pdf: book                   ## the whole book as one PDF, at _build/book.pdf; needs Chromium
+	$(BIN)/python tools/pdf.py
+
+offline: book               ## one zip for a machine without a network, at _build/offline.zip
+	$(BIN)/python tools/offline.py
 
 lint: .venv/ready           ## format, lint, types, and which module may import which
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
