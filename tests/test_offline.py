@@ -84,6 +84,6 @@ def test_the_site_opens(unpacked):
         chromium = browser.launch(playwright)
         tab = chromium.new_page()
         tab.goto((unpacked / "site" / "index.html").as_uri())
-        tab.locator("h1").filter(has_text="Efficient Transformers").wait_for()
+        tab.get_by_role("heading", name="Efficient Transformers, Annotated").wait_for()
         assert tab.url.endswith("site/book/index.html")
         chromium.close()
