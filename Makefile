@@ -1,16 +1,23 @@
 PYTHON ?= python3
 BIN = .venv/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
-ABOUT_THE_BOOK = build notebooks repository site
+ABOUT_THE_BOOK = build notebooks repository site site_keyboard site_policy site_print site_search site_weight
+ALONE = build site_weight
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book lint quick test test-long notebooks benchmarks bench gpu serve clean repository requirements
+.PHONY: help book pdf offline lint quick test test-long notebooks benchmarks bench gpu serve clean repository requirements
 
 help:                       ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
 book: .venv/ready           ## the site, at _build/html/index.html
 	$(BIN)/jupyter-book build . -W -n --keep-going
+
+pdf: book                   ## the whole book as one PDF, at _build/book.pdf; needs Chromium
+	$(BIN)/python tools/pdf.py
+
+offline: book               ## one zip for a machine without a network, at _build/offline.zip
+	$(BIN)/python tools/offline.py
 
 lint: .venv/ready           ## format, lint, types, and which module may import which
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -19,8 +26,8 @@ quick: lint                 ## lint, and the tests of the package without the sl
 	$(PYTEST) -n 2 -m 'not slow and not long' $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
 
 test: lint book             ## lint, then every test, the notebooks included: before a commit
-	$(PYTEST) -n 2 --dist loadfile --ignore tests/test_build.py
-	$(PYTEST) tests/test_build.py
+	$(PYTEST) -n 2 --dist loadfile $(foreach name,$(ALONE),--ignore tests/test_$(name).py)
+	$(PYTEST) $(foreach name,$(ALONE),tests/test_$(name).py)
 	$(PYTEST) -n 2 --dist loadfile --nbval notebooks
 
 test-long: .venv/ready      ## what takes hours or minutes: more examples, Inductor, notebooks in other ways

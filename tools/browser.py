@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import shutil
 import threading
 from collections.abc import Iterator
@@ -46,10 +48,31 @@ class QuietHandler(SimpleHTTPRequestHandler):
         pass
 
 
+class CompressingHandler(QuietHandler):
+    """Sends text compressed and keeps connections open, as the hosts of static sites do."""
+
+    protocol_version = "HTTP/1.1"
+
+    def send_head(self) -> io.BytesIO | None:
+        path = Path(self.translate_path(self.path))
+        if not path.is_file():
+            self.send_error(404)
+            return None
+        body = path.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        if path.suffix in (".css", ".html", ".js", ".svg"):
+            body = gzip.compress(body, 6)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        return io.BytesIO(body)
+
+
 @contextmanager
-def served(site: Path) -> Iterator[str]:
+def served(site: Path, handler: type[QuietHandler] = QuietHandler) -> Iterator[str]:
     """Serve the folder on a free local port; the address, without a slash at its end."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(site))) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(site))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -20,9 +20,30 @@ function sortable(table) {
   }
 }
 
+// A chapter has about 300 things to press, most of them in code, tables and figures. The Tab key stops at the others, unless a
+// reader who uses the keyboard asks for all, with a button beside the link that skips to the content.
+const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, .bd-article :is(table a, table button, figure a)";
+const STOPS = "all-tab-stops"; // the reader's choice, remembered
+function chooseStops() {
+  const button = document.createElement("button");
+  const set = (all) => {
+    button.setAttribute("aria-pressed", all);
+    document.querySelectorAll(MANY).forEach((e) => { e.tabIndex = all ? 0 : -1; });
+  };
+  button.textContent = "Also stop at code, tables and figures";
+  button.addEventListener("click", () => {
+    const all = button.getAttribute("aria-pressed") !== "true";
+    localStorage.setItem(STOPS, all);
+    set(all);
+  });
+  document.getElementById("pst-skip-link")?.append(button);
+  set(localStorage.getItem(STOPS) === "true");
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
   each("table.results", (table) => table.tHead && sortable(table));
+  if (document.querySelector("div.cell")) chooseStops();
 
   // A box that scrolls sideways shows it, and must be reachable by keyboard, and then needs a name.
   const reach = () => each(".formula, span.math, .text_html:has(> table.results)", (box) => {
@@ -36,9 +57,21 @@ document.addEventListener("DOMContentLoaded", () => {
   document.fonts.ready.then(reach);
   addEventListener("resize", reach);
 
-  // On paper, everything is open.
-  const details = () => document.querySelectorAll(".bd-article details:not([open])");
-  let opened = [];
-  addEventListener("beforeprint", () => { opened = [...details()]; opened.forEach((e) => { e.open = true; }); });
-  addEventListener("afterprint", () => opened.forEach((e) => { e.open = false; }));
+  // The theme's two handlers in attributes, which the pages' policy forbids.
+  each(".btn-fullscreen-button", (button) => button.addEventListener("click", () => toggleFullScreen()));
+  each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
+
+  // On paper, hints and solutions are open and the page is light.
+  const root = document.documentElement;
+  let theme, opened = [];
+  addEventListener("beforeprint", () => {
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
+    opened = [...document.querySelectorAll(".bd-article details:not([open], .hide)")];
+    opened.forEach((e) => { e.open = true; });
+  });
+  addEventListener("afterprint", () => {
+    root.dataset.theme = theme;
+    opened.forEach((e) => { e.open = false; });
+  });
 });
