@@ -13,7 +13,7 @@ from typing import Any
 from docutils import nodes
 
 PACKAGE = "efficient_transformers"
-PARTS = ("site_cells", "site_links", "site_math", "site_images", "site_pages")
+PARTS = ("site_cells", "site_links", "site_math", "site_images", "site_pages", "site_landing")
 
 
 def take_every_page_as_changed(app: Any) -> None:
