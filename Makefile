@@ -14,6 +14,15 @@ help:                       ## list the targets
 book: .venv/ready           ## the site, at _build/html/index.html
 	$(BIN)/jupyter-book build . -W -n --keep-going
 
+sphinx: .sphinx/ready       ## the same site by plain Sphinx, without Jupyter Book, at _build/sphinx/html
+	.sphinx/bin/python tools/sphinx_conf.py _build/sphinx
+	.sphinx/bin/python -m sphinx -c _build/sphinx -W -n --keep-going . _build/sphinx/html
+
+.sphinx/ready: pyproject.toml
+	$(PYTHON) -m venv .sphinx
+	.sphinx/bin/pip install --quiet --disable-pip-version-check --editable '.[sphinx]'
+	touch $@
+
 linkcheck: .venv/ready      ## whether the links that leave the site still lead somewhere; asks the network
 	$(BIN)/jupyter-book build . --builder linkcheck
 
@@ -76,7 +85,7 @@ audit: .audit/ready         ## known vulnerabilities of what the book is built w
 	touch $@
 
 clean:                      ## remove what make made
-	rm -rf .venv .audit _build
+	rm -rf .venv .audit .sphinx _build
 
 repository:                 ## write the repository's address wherever it stands
 	$(PYTHON) tools/repository.py $(URL)

@@ -39,9 +39,21 @@ def settings() -> dict[str, Any]:
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     sections = ("title", "author", "copyright", "only_build_toc_files", "exclude_patterns", "execute", "parse")
     more = ("bibtex_bibfiles", "repository", "launch_buttons", "html", "latex", "sphinx")
-    title, author, copyright_, only_toc, exclude, execute, parse, bibliographies, repository, launch, html, _, sphinx = (
-        taken(config, *sections, *more)
-    )
+    (
+        title,
+        author,
+        copyright_,
+        only_toc,
+        exclude,
+        execute,
+        parse,
+        bibliographies,
+        repository,
+        launch,
+        html,
+        _,
+        sphinx,
+    ) = taken(config, *sections, *more)
     mode, stderr = taken(execute, "execute_notebooks", "stderr_output")
     (markdown,) = taken(parse, "myst_enable_extensions")
     url, branch, path = taken(repository, "url", "branch", "path_to_book")
