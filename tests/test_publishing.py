@@ -94,7 +94,7 @@ def test_there_is_a_card_for_each_chapter_in_its_order():
     names = re.findall(r"file: notebooks/(\S+)", toc)
     assert [card.select_one("h3 a")["href"] for card in cards] == [f"../notebooks/{name}.html" for name in names]
     for card, name in zip(cards, names, strict=True):
-        assert card.select_one("h3").get_text() == ". ".join(chapters.title(name))
+        assert card.select_one("h3").get_text() == ". ".join(chapters.title(name)).replace("'", "’")
         assert site_landing.colab(name) in [link["href"] for link in card.select(".more a")]
         spoken = SPOKEN.search(chapters.prose(name))[1].replace("half an hour", "30 minutes")
         assert abs(int(spoken.split()[0]) - site_landing.minutes(name)) <= 10, name

@@ -64,7 +64,7 @@ CARDS = {
     "05-gmlp": (
         "5.6",
         "Is attention needed, or does a learned matrix do?",
-        "On short texts the matrix is ahead of a plain Transformer, and it should depend on distances only.",
+        "On short texts a matrix is ahead of a plain Transformer, further ahead if it knows distances only.",
     ),
 }
 
@@ -112,7 +112,7 @@ def shallow_layers() -> Finding:
         f"{signed(time.mean)}, then {signed(work.mean)}",
         "The right control undoes a win",
         "An hourglass of eight layers ends far below eight plain layers after as much time. Three plain layers cost "
-        f"as much as it does, and cannot be told from it: {interval(work)} nats.",
+        f"as much as it does, and cannot be told from it: {interval(work)}.",
         "04-hourglass",
         "4.11",
         "fig-4-10",
@@ -131,7 +131,7 @@ def corrected() -> Finding:
     return Finding(
         f"{before}, then {after}",
         "Count how often you looked",
-        f"Of {len(found)} variants of Primer EZ, {before} differ from it by their own five seeds. After Holm's "
+        f"Of {len(found)} variants of Primer EZ, {before} differ from it by their own five seeds. After Holm’s "
         f"correction for {len(found)} comparisons {after} do, and {shared} where all share one estimate of the spread.",
         "03-primer-variations",
         "3.7",
@@ -154,7 +154,7 @@ def one_weight_for_a_distance() -> Finding:
         signed(pair.mean),
         f"{n} weights beat {n * (n + 1) // 2:,}",
         "A gate in place of attention learns more if it has one weight for each distance, not one for each pair of "
-        f"positions: {interval(pair)} nats. The two also differ in weight decay, so this is not settled.",
+        f"positions: {interval(pair)}. The two also differ in weight decay, so this is not settled.",
         "05-gmlp",
         "5.10",
         "fig-5-10",
@@ -219,6 +219,7 @@ def cards() -> str:
     items = []
     for name in in_the_book():
         number, title = chapters.title(name)
+        title = title.replace("'", "’")  # as Sphinx sets it elsewhere
         _, question, answer = card(name)
         width, height = (pixels // 2 for pixels in picture(name).size)
         items.append(
