@@ -177,7 +177,7 @@ def article(path: Path) -> str:
     found = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select_one(".bd-article")
     for element in found.select("script, style"):
         element.decompose()
-    return "".join(found.get_text().split())
+    return "".join(found.get_text().split()).replace("~typing.", "")  # which Sphinx 7 leaves in some signatures
 
 
 @needs_site
