@@ -52,7 +52,8 @@ def add_module_paths(app: Any, env: Any) -> None:
 
 def keep_own_names(app: Any, env: Any) -> None:
     """Only the package has an API page; for every other name codeautolink would import modules and find nothing."""
-    for example in (e for page in env.sphinx_codeautolink_transforms.values() for e in page):
+    pages = getattr(env, "sphinx_codeautolink_transforms", {})  # there for HTML only, not when links are checked
+    for example in (e for page in pages.values() for e in page):
         example.names = [name for name in example.names if name.import_components[0] == PACKAGE]
 
 
