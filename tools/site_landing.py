@@ -195,8 +195,8 @@ def card(name: str) -> tuple[str, str, str]:
     return CARDS.get(name, (f"{number}.1", "", first_sentence(name)))
 
 
-def picture(name: str) -> Image.Image:
-    """A chapter's figure for its card, as its notebook stores it, small."""
+def picture(name: str) -> tuple[Image.Image, str]:
+    """A chapter's figure for its card, as its notebook stores it, small; and what it shows, in words."""
     figure = f"Figure {card(name)[0]}"
     cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4).cells
     for cell, following in pairwise(cells):
@@ -206,7 +206,7 @@ def picture(name: str) -> Image.Image:
                 if "image/png" in output.get("data", {}):
                     drawn = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"]))).convert("RGBA")
                     drawn.thumbnail(SIZE, Image.Resampling.LANCZOS)
-                    return drawn
+                    return drawn, cell.metadata["mystnb"]["image"]["alt"]
     raise ValueError(f"{name} has no picture of {figure}; expected the number of one of its figures")
 
 
@@ -221,9 +221,11 @@ def cards() -> str:
         number, title = chapters.title(name)
         title = title.replace("'", "’")  # as Sphinx sets it elsewhere
         _, question, answer = card(name)
-        width, height = (pixels // 2 for pixels in picture(name).size)
+        drawn, alt = picture(name)
+        width, height = (pixels // 2 for pixels in drawn.size)
         items.append(
-            f'<li><img src="../_static/{FOLDER}/{name}.png" alt="" width="{width}" height="{height}" loading="lazy">'
+            f'<li><img src="../_static/{FOLDER}/{name}.png" alt="{html.escape(alt)}" width="{width}" '
+            f'height="{height}" loading="lazy">'
             f'<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
             + (f'<p class="question">{html.escape(question)}</p>' if question else "")
             + f'<p>{html.escape(answer)}</p><p class="more">{minutes(name)} minutes to read · '
@@ -254,7 +256,7 @@ def draw_pictures(app: Any) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in in_the_book():
         drawn = io.BytesIO()
-        picture(name).save(drawn, "png")
+        picture(name)[0].save(drawn, "png")
         (folder / f"{name}.png").write_bytes(few_colors(drawn.getvalue()))
 
 

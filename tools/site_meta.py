@@ -29,8 +29,10 @@ PLAIN_PAGE = """<!DOCTYPE html>
 <title>{title}</title>
 {head}
 <style>
+  html {{ background: #fff; color: #222832; }}
+  a {{ color: #0a58ca; }}
+  @media (prefers-color-scheme: dark) {{ html {{ background: #121212; color: #eee; }} a {{ color: #8ab4f8; }} }}
   body {{ max-width: 40rem; margin: 20vh auto 0; padding: 0 1rem; font: 1.1rem/1.6 system-ui, sans-serif; }}
-  :root {{ color-scheme: light dark; }}
 </style>
 </head>
 <body>
@@ -85,7 +87,8 @@ def describe_page(app: Any, pagename: str, templatename: str, context: dict[str,
         **{"og_image:alt": PICTURE_SAYS, "twitter:card": "summary_large_image"},
     )
     if landing:
-        context["docstitle"] = ""  # the page's title is the book's already
+        context["docstitle"] = ""  # the page's title is the book's already; the sidebar takes it from the logo
+        context["theme_logo"] = {**(context.get("theme_logo") or {}), "text": app.config.html_title}
 
 
 def find_address(app: Any, config: Any) -> None:
@@ -109,6 +112,7 @@ def write_extra_pages(app: Any, error: Exception | None) -> None:
         title=html.escape(book),
         head=f'<meta http-equiv="refresh" content="0; url={LANDING}.html">\n'
         f'<link rel="canonical" href="{base}{LANDING}.html">\n'
+        '<link rel="icon" href="_static/favicon.svg">\n'
         + tags(description=DESCRIPTION, og_title=book, og_description=DESCRIPTION, og_image=f"{base}{PICTURE}"),
         body=f'<p>{html.escape(DESCRIPTION)}</p>\n<p><a href="{LANDING}.html">Open the book</a></p>',
     )
@@ -116,7 +120,7 @@ def write_extra_pages(app: Any, error: Exception | None) -> None:
     # Shown at whatever address was asked for, however deep: its links are whole addresses.
     missing = PLAIN_PAGE.format(
         title="This page is not in the book",
-        head='<meta name="robots" content="noindex">',
+        head='<meta name="robots" content="noindex">\n<link rel="icon" href="data:,">',
         body="<p>It may have moved, or the address has a slip in it.</p>\n"
         f'<p><a href="{base}{LANDING}.html">The first page</a> · <a href="{base}search.html">Search the book</a></p>',
     )
