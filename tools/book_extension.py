@@ -3,7 +3,8 @@
 - Every object of the API page is found by each name that a reader may use for it.
 - Names in code cells keep their links when only a part of the book is built again.
 - A table without a header row (``| | |``) has row headers instead.
-- Folded cells and captions, links, math, pictures and pages that are made have a file each, ``site_*.py``.
+- Folded cells and captions, links, math, pictures, pages that are made, the landing page, what search engines see and
+  the check of all links have a file each, ``site_*.py``.
 """
 
 import gc
@@ -11,9 +12,21 @@ from importlib import import_module
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 
 PACKAGE = "efficient_transformers"
-PARTS = ("site_cells", "site_links", "site_math", "site_images", "site_pages", "site_search", "site_finish")
+PARTS = (
+    "site_cells",
+    "site_links",
+    "site_math",
+    "site_images",
+    "site_pages",
+    "site_landing",
+    "site_meta",
+    "site_search",
+    "site_finish",
+    "site_check",
+)
 
 
 def take_every_page_as_changed(app: Any) -> None:
@@ -41,8 +54,17 @@ def add_module_paths(app: Any, env: Any) -> None:
 
 def keep_own_names(app: Any, env: Any) -> None:
     """Only the package has an API page; for every other name codeautolink would import modules and find nothing."""
-    for example in (e for page in env.sphinx_codeautolink_transforms.values() for e in page):
+    pages = getattr(env, "sphinx_codeautolink_transforms", {})  # there for HTML only, not when links are checked
+    for example in (e for page in pages.values() for e in page):
         example.names = [name for name in example.names if name.import_components[0] == PACKAGE]
+
+
+def add_short_ids(app: Any, doctree: Any) -> None:
+    """What is documented as ``package.module.name`` is found as ``package.name``: so listings of code link to it."""
+    for signature in doctree.findall(addnodes.desc_signature):
+        module = signature.get("module") or PACKAGE
+        short = [name.replace(f"{module}.", f"{PACKAGE}.", 1) for name in signature["ids"]]
+        signature["ids"] += [name for name in short if name not in signature["ids"]]
 
 
 def resolve_short_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
@@ -71,6 +93,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", take_every_page_as_changed, priority=400)  # codeautolink asks at 500
     app.connect("env-get-outdated", read_every_page)
     app.connect("doctree-read", name_rows)
+    app.connect("doctree-read", add_short_ids)
     app.connect("env-updated", add_module_paths, priority=400)  # codeautolink reads the names at 500
     app.connect("env-updated", keep_own_names, priority=400)
     app.connect("missing-reference", resolve_short_name)

@@ -22,6 +22,8 @@ PLACES = [
     re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:blob|tree|issues|actions)"),
 ]
 
+SITE = re.compile(r"https://([\w-]+)\.github\.io/([\w.-]+)")  # where GitHub Pages shows it
+
 
 def address() -> str:
     """The address of record."""
@@ -39,6 +41,12 @@ def slug(url: str) -> str:
     return found[1]
 
 
+def site(url: str) -> str:
+    """Where GitHub Pages shows the repository with this address, with a slash at its end."""
+    owner, name = slug(url).split("/")
+    return f"https://{owner}.github.io/{name}/"
+
+
 def files() -> list[Path]:
     """The tracked text files that may hold an address."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -49,7 +57,8 @@ def files() -> list[Path]:
 def occurrences() -> list[tuple[Path, str]]:
     """Every place that names the repository: the file and the owner/name that it has."""
     texts = [(path, path.read_text(encoding="utf-8")) for path in files()]
-    return [(path, m[1]) for path, text in texts for place in PLACES for m in place.finditer(text)]
+    named = [(path, m[1]) for path, text in texts for place in PLACES for m in place.finditer(text)]
+    return named + [(path, f"{m[1]}/{m[2]}") for path, text in texts for m in SITE.finditer(text)]
 
 
 def main() -> None:
@@ -61,6 +70,7 @@ def main() -> None:
         changed = RECORD.sub(lambda m: m[0].replace(old, new), text) if path.name == "_config.yml" else text
         for place in PLACES:
             changed = place.sub(lambda m: m[0].replace(old, new), changed)
+        changed = changed.replace(site(f"https://github.com/{old}"), site(f"https://github.com/{new}"))
         if changed != text:
             path.write_text(changed, encoding="utf-8")
             print(path.relative_to(ROOT))

@@ -1,0 +1,210 @@
+"""What the book shows to the world: the landing page, what search engines see, pictures, links, workflows."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import chapters
+import pytest
+import repository
+import screenshots
+import site_check
+import site_landing
+import site_meta
+import yaml
+from bs4 import BeautifulSoup
+
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / "_build" / "html"
+RESULTS = ROOT / "experiments" / "results"
+SPOKEN = re.compile(r"\| Time[^|]*\| (?:about )?(half an hour|\d+ minutes) to read")
+
+needs_site = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
+
+
+def page(name: str) -> BeautifulSoup:
+    return BeautifulSoup((SITE / name).read_text(encoding="utf-8"), "html.parser")
+
+
+# Findings and cards
+
+
+def final(study: str, label: str) -> list[float]:
+    """Last validation losses, by seed, from the lines of the file."""
+    records = [json.loads(line) for line in (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8").splitlines()]
+    mine = [r for r in records if r["run"]["label"] == label]
+    mine.sort(key=lambda r: r["run"]["training"]["seed"])
+    return [r["metrics"][-1]["validation_loss"] for r in mine]
+
+
+def mean_difference(ours: list[float], theirs: list[float]) -> str:
+    assert len(ours) == len(theirs)
+    return f"{statistics.mean(a - b for a, b in zip(ours, theirs, strict=True)):+.3f}".replace("-", "−")
+
+
+def test_findings_are_what_the_records_and_the_chapters_say():
+    shallow, corrected = site_landing.shallow_layers(), site_landing.corrected()
+    toeplitz = site_landing.one_weight_for_a_distance()
+    ours = final("long-context", "hourglass")
+    time = mean_difference(ours, final("long-context", "baseline"))
+    work = mean_difference(ours, final("long-context-controls", "baseline, 3 layers"))
+    assert shallow.numbers == f"{time}, then {work}"
+    card = next(line for line in chapters.prose("04-hourglass").splitlines() if line.startswith("| We measured"))
+    assert f"at equal time: {time} " in card
+    interval = re.search(r"\[.*\]", shallow.says)[0]
+    assert f"at equal multiply-adds: {work} {interval}" in card
+
+    stored = (ROOT / "notebooks" / "03-primer-variations.ipynb").read_text(encoding="utf-8")
+    before, after = corrected.numbers.split(", then ")
+    shared = re.search(r"and (\d+) where", corrected.says)[1]
+    assert f"{before} of 18 told apart, each by its own five seeds" in stored
+    assert f"{after} after Holm's correction\\n" in stored
+    assert f"{shared} after Holm's correction, with a shared spread" in stored
+
+    assert toeplitz.numbers == mean_difference(final("gates", "Toeplitz"), final("gates", "gMLP"))
+    assert toeplitz.headline == "64 weights beat 2,080"
+    assert "64 in place of the 2,080" in chapters.prose("05-gmlp")
+    assert "its loss is a tenth of a nat lower" in chapters.prose("05-gmlp")
+    assert round(float(toeplitz.numbers.replace("−", "-")), 1) == -0.1
+
+
+def test_a_finding_that_the_records_no_longer_support_stops_the_build(monkeypatch):
+    load = site_landing.study.load_study
+
+    def exchanged(name):
+        records = load(name)
+        for record in records:
+            label = record["run"]["label"]
+            record["run"]["label"] = {"Toeplitz": "gMLP", "gMLP": "Toeplitz"}.get(label, label)
+        return records
+
+    monkeypatch.setattr(site_landing.study, "load_study", exchanged)
+    with pytest.raises(ValueError, match="no longer say that a Toeplitz matrix is ahead"):
+        site_landing.one_weight_for_a_distance()
+
+
+def test_there_is_a_card_for_each_chapter_in_its_order():
+    cards = BeautifulSoup(site_landing.cards(), "html.parser").select("li")
+    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    names = re.findall(r"file: notebooks/(\S+)", toc)
+    assert [card.select_one("h3 a")["href"] for card in cards] == [f"../notebooks/{name}.html" for name in names]
+    for card, name in zip(cards, names, strict=True):
+        assert card.select_one("h3").get_text() == ". ".join(chapters.title(name)).replace("'", "’")
+        assert site_landing.colab(name) in [link["href"] for link in card.select(".more a")]
+        spoken = SPOKEN.search(chapters.prose(name))[1].replace("half an hour", "30 minutes")
+        assert abs(int(spoken.split()[0]) - site_landing.minutes(name)) <= 10, name
+
+
+def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatch):
+    monkeypatch.delitem(site_landing.CARDS, "05-gmlp")
+    card = BeautifulSoup(site_landing.cards(), "html.parser").select("li")[4]
+    assert "No attention: one learned matrix says how much each position reads" in card.get_text()
+
+
+# What others see
+
+
+@needs_site
+def test_each_page_says_what_it_is_and_where():
+    base = repository.site(repository.address())
+    pages = [p for p in sorted(SITE.rglob("*.html")) if not {"_static", "_modules"} & set(p.parts)]
+    named = [str(path.relative_to(SITE)) for path in pages]
+    book = [name for name in named if name.startswith(("book/", "notebooks/"))]
+    assert "notebooks/01-transformer.html" in book
+    descriptions = {}
+    for name in book:
+        text = (SITE / name).read_text(encoding="utf-8")
+        head = BeautifulSoup(text[: text.index("</head>")], "html.parser")  # the rest would take seconds
+        tags = {tag.get("property") or tag.get("name"): tag.get("content") for tag in head.select("meta")}
+        assert head.select_one("link[rel=canonical]")["href"] == tags["og:url"] == f"{base}{name}"
+        assert 40 <= len(tags["description"]) <= site_meta.LENGTH
+        assert not re.search(r"[\\$*]", tags["description"]), name
+        assert head.title.get_text().startswith(tags["og:title"])
+        assert (SITE / tags["og:image"].removeprefix(base)).exists()
+        descriptions.setdefault(tags["description"], []).append(name)
+    chapters_of = [names for names in descriptions.values() if any(n.startswith("notebooks/") for n in names)]
+    assert all(len(names) == 1 for names in chapters_of), "two chapters with one description"
+    assert page("book/index.html").title.get_text() == "Efficient Transformers, Annotated"
+    listed = re.findall(r"<loc>(.*?)</loc>", (SITE / "sitemap.xml").read_text(encoding="utf-8"))
+    assert listed == sorted(f"{base}{name}" for name in book)
+
+
+@needs_site
+def test_a_wrong_address_and_the_root_lead_to_the_book():
+    base = repository.site(repository.address())
+    links = [link["href"] for link in page("404.html").select("a")]
+    assert len(links) == 2
+    assert all(link.startswith(base) and (SITE / link.removeprefix(base)).exists() for link in links)
+    root = page("index.html")
+    assert root.select_one("h1").get_text() == "Efficient Transformers, Annotated"
+    assert root.select_one("main a")["href"] == "book/index.html"
+    assert "url=book/index.html" in root.select_one("meta[http-equiv=refresh]")["content"]
+
+
+@needs_site
+@pytest.mark.parametrize("name", screenshots.STORED)
+def test_a_stored_picture_is_not_older_than_its_page(name):
+    shown = screenshots.shown(screenshots.STORED[name])
+    assert screenshots.hash_in(screenshots.FOLDER / name) == shown, "run `make pictures`, and look at them"
+
+
+def test_the_build_finds_links_that_lead_nowhere(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.html").write_text(
+        '<p id="here"><a href="#here">x</a><a href="#gone">x</a><a href="../two.html#b%C3%A9">x</a>'
+        '<a href="../two.html#c">x</a><img src="no.png"><a href="https://example.org/#no">x</a></p>'
+        '<script>let x = \'<a href="none.html">\';</script><script src="gone.js"></script>'
+    )
+    (tmp_path / "two.html").write_text('<h1 id="bé">x</h1>')
+    assert site_check.broken_links(tmp_path) == [
+        "a/one.html: #gone",
+        "a/one.html: ../two.html#c",
+        "a/one.html: gone.js",
+        "a/one.html: no.png",
+    ]
+
+
+# Plain Sphinx
+
+
+def article(path: Path) -> str:
+    """What a page of the book says, without white space, which themes set differently."""
+    found = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select_one(".bd-article")
+    for element in found.select("script, style"):
+        element.decompose()
+    return "".join(found.get_text().split()).replace("~typing.", "")  # which Sphinx 7 leaves in some signatures
+
+
+@needs_site
+@pytest.mark.long
+def test_plain_sphinx_builds_the_same_pages():
+    subprocess.run(["make", "sphinx", f"PYTHON={sys._base_executable}"], cwd=ROOT, check=True)
+    python = ROOT / ".sphinx" / "bin" / "python"
+    without = subprocess.run([python, "-c", "import jupyter_book"], capture_output=True, text=True)
+    assert "ModuleNotFoundError" in without.stderr
+    plain = ROOT / "_build" / "sphinx" / "html"
+    pages = [p.relative_to(SITE) for folder in ("book", "notebooks") for p in sorted((SITE / folder).rglob("*.html"))]
+    assert len(pages) > 40
+    assert [str(name) for name in pages if article(SITE / name) != article(plain / name)] == []
+
+
+# Workflows
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_workflow_pins_its_actions_and_has_no_right_that_it_does_not_name(path):
+    text = path.read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {}
+    assert all("timeout-minutes" in job and "permissions" in job for job in workflow["jobs"].values())
+    used = re.findall(r"uses: (.*)", text)
+    assert [action for action in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+(\.\d+)+", action)] == []
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in re.findall(r"\bmake ([^\n]*)", text):
+        names = [word for word in command.split() if "=" not in word]
+        assert [name for name in names if not re.search(rf"^{name}:", targets, re.MULTILINE)] == []

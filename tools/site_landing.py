@@ -1,0 +1,272 @@
+"""On the landing page: what the book found, and a card for each chapter, so that nobody has to keep them in step.
+
+- ``<!-- findings -->`` becomes three findings, whose numbers are computed from the records as the chapters compute
+  them. A record that no longer says what a sentence says stops the build.
+- ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with a picture from its notebook.
+- ``<!-- start -->`` becomes the two buttons.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import chapters
+import folding
+import nbformat
+import repository
+import yaml
+from PIL import Image
+from scipy import stats
+
+from efficient_transformers import evidence, study
+from efficient_transformers.explorer import few_colors
+
+ROOT = Path(__file__).parents[1]
+PAGE = "book/index"
+FOLDER = "chapters"  # of the pictures, in _static
+SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
+WORDS, LINES = 225, 50  # read in a minute: words of prose, lines of code
+DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
+MARKUP = re.compile(r"\[([^\]]+)\]\([^)]*\)|[*`]")
+
+
+# What a card says of a chapter: the number of a figure, the question, the answer in a line. A chapter that is not here
+# shows its first figure and its own first sentence.
+CARDS = {
+    "01-transformer": (
+        "1.2",
+        "What must a language model have to be worth comparing with?",
+        "Norms inside the branches, turned queries and keys, a map that shows leaks. A weak baseline flatters "
+        "every variant.",
+    ),
+    "02-primer-ez": (
+        "2.3",
+        "What do a squared ReLU and a three-token convolution buy?",
+        "Fewer steps to the same loss. By the clock, no saving that three seeds can tell.",
+    ),
+    "03-primer-variations": (
+        "3.6",
+        "Which of its changes brings the most?",
+        "The convolutions, where those of the values alone do as well as all. And it matters how kernels start.",
+    ),
+    "04-hourglass": (
+        "4.1",
+        "Must every layer see every token?",
+        "No, most may see every fourth. But a few plain layers do as well for the same work.",
+    ),
+    "05-gmlp": (
+        "5.6",
+        "Is attention needed, or does a learned matrix do?",
+        "On short texts a matrix is ahead of a plain Transformer, further ahead if it knows distances only.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the records say: its numbers, a headline, a sentence or two, and the figure of the chapter that shows it."""
+
+    numbers: str
+    headline: str
+    says: str
+    chapter: str
+    section: str
+    figure: str
+
+
+def signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def interval(found: evidence.Comparison) -> str:
+    return f"[{signed(found.low)}, {signed(found.high)}]"
+
+
+def losses(records: list[study.Record]) -> dict[int, float]:
+    """The final losses of a label, by seed."""
+    return {r["run"]["training"]["seed"]: study.final_loss(r) for r in records}
+
+
+def holds(condition: bool, what: str) -> None:
+    if not condition:
+        raise ValueError(f"the records no longer say that {what}; expected a finding that they support")
+
+
+def shallow_layers() -> Finding:
+    """Section 4.11: the control that undoes the hourglass."""
+    records = study.by_label([*study.load_study("long-context"), *study.load_study("long-context-controls")])
+    ours, eight, three = (losses(records[name]) for name in ("hourglass", "baseline", "baseline, 3 layers"))
+    equal_steps = losses(records["hourglass, 250 steps"])
+    found = evidence.compare({"steps": (equal_steps, eight), "time": (ours, eight), "work": (ours, three)})
+    time, work = found["time"], found["work"]
+    holds(time.told_apart and time.mean < 0, "the hourglass is ahead of eight layers at equal time")
+    holds(not work.told_apart, "the hourglass and three layers of equal work are not told apart")
+    return Finding(
+        f"{signed(time.mean)}, then {signed(work.mean)}",
+        "The right control undoes a win",
+        "An hourglass of eight layers ends far below eight plain layers after as much time. Three plain layers cost "
+        f"as much as it does, and cannot be told from it: {interval(work)}.",
+        "04-hourglass",
+        "4.11",
+        "fig-4-10",
+    )
+
+
+def corrected() -> Finding:
+    """Section 3.7: how many of the comparisons survive a correction for their number."""
+    ends = {label: losses(records) for label, records in study.by_label(study.load_study("variations")).items()}
+    reference = ends.pop("Primer EZ")
+    found = evidence.compare({label: (side, reference) for label, side in ends.items()})
+    alone = [float(stats.ttest_1samp(c.values, 0).pvalue) for c in found.values()]
+    before, after = (sum(p <= 0.05 for p in values) for values in (alone, evidence.holm(alone)))
+    shared = sum(c.told_apart for c in found.values())
+    holds(after < shared < before, "the correction takes findings away, and a shared spread brings some back")
+    return Finding(
+        f"{before}, then {after}",
+        "Count how often you looked",
+        f"Of {len(found)} variants of Primer EZ, {before} differ from it by their own five seeds. After Holm’s "
+        f"correction for {len(found)} comparisons {after} do, and {shared} where all share one estimate of the spread.",
+        "03-primer-variations",
+        "3.7",
+        "fig-3-8",
+    )
+
+
+def one_weight_for_a_distance() -> Finding:
+    """Section 5.10: fewer numbers, lower loss, with its caution."""
+    groups = study.by_label(study.load_study("gates"))
+    asked = [("gMLP", "baseline"), ("Toeplitz", "gMLP"), ("no split", "gMLP"), ("additive", "no split")]
+    asked += [("linear", "additive"), ("Toeplitz, no split", "Toeplitz"), ("aMLP", "gMLP")]
+    asked += [("aMLP, Toeplitz", "Toeplitz"), ("baseline, no positions", "baseline"), ("gMLP, positions", "gMLP")]
+    asked += [("Toeplitz, positions", "Toeplitz")]
+    found = evidence.compare({f"{a} − {b}": (losses(groups[a]), losses(groups[b])) for a, b in asked})
+    pair = found["Toeplitz − gMLP"]
+    holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
+    n = groups["Toeplitz"][0]["run"]["training"]["seq_len"]
+    return Finding(
+        signed(pair.mean),
+        f"{n} weights beat {n * (n + 1) // 2:,}",
+        "A gate in place of attention learns more if it has one weight for each distance, not one for each pair of "
+        f"positions: {interval(pair)}. The two also differ in weight decay, so this is not settled.",
+        "05-gmlp",
+        "5.10",
+        "fig-5-10",
+    )
+
+
+def findings() -> str:
+    items = "".join(
+        f'<li><p class="numbers">{f.numbers}</p><h3>{f.headline}</h3><p>{f.says}</p>'
+        f'<p class="more"><a href="../notebooks/{f.chapter}.html#{f.figure}">Section {f.section}</a></p></li>'
+        for f in (shallow_layers(), corrected(), one_weight_for_a_distance())
+    )
+    return f'<ul class="findings">{items}</ul>'
+
+
+def in_the_book() -> list[str]:
+    """The chapters in the order of the table of contents."""
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
+    files = [chapter["file"] for part in parts for chapter in part["chapters"]]
+    return [Path(file).name for file in files if file.startswith("notebooks/")]
+
+
+def minutes(name: str) -> int:
+    """How long a chapter takes to read: what is seen without unfolding anything, to five minutes."""
+    words = len(DETAILS.sub("", chapters.prose(name)).split())
+    lines = sum(len(cell.node.source.splitlines()) for cell in chapters.cells(name) if cell.is_teaching)
+    return 5 * round((words / WORDS + lines / LINES) / 5)
+
+
+def first_sentence(name: str) -> str:
+    """The first sentence below a chapter's title, without markup."""
+    paragraph = chapters.prose(name).split("\n\n")[1]
+    return MARKUP.sub(lambda m: m[1] or "", re.split(r"(?<=[.?!])\s", paragraph)[0])
+
+
+def card(name: str) -> tuple[str, str, str]:
+    number = chapters.title(name)[0]
+    return CARDS.get(name, (f"{number}.1", "", first_sentence(name)))
+
+
+def picture(name: str) -> tuple[Image.Image, str]:
+    """A chapter's figure for its card, as its notebook stores it, small; and what it shows, in words."""
+    figure = f"Figure {card(name)[0]}"
+    cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4).cells
+    for cell, following in pairwise(cells):
+        caption = folding.CAPTION.match(following.source.lstrip()) if cell.cell_type == "code" else None
+        if caption and caption["name"] == figure:
+            for output in cell.outputs:
+                if "image/png" in output.get("data", {}):
+                    drawn = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"]))).convert("RGBA")
+                    drawn.thumbnail(SIZE, Image.Resampling.LANCZOS)
+                    return drawn, cell.metadata["mystnb"]["image"]["alt"]
+    raise ValueError(f"{name} has no picture of {figure}; expected the number of one of its figures")
+
+
+def colab(name: str) -> str:
+    slug = repository.slug(repository.address())
+    return f"https://colab.research.google.com/github/{slug}/blob/main/notebooks/{name}.ipynb"
+
+
+def cards() -> str:
+    items = []
+    for name in in_the_book():
+        number, title = chapters.title(name)
+        title = title.replace("'", "’")  # as Sphinx sets it elsewhere
+        _, question, answer = card(name)
+        drawn, alt = picture(name)
+        width, height = (pixels // 2 for pixels in drawn.size)
+        items.append(
+            f'<li><img src="../_static/{FOLDER}/{name}.png" alt="{html.escape(alt)}" width="{width}" '
+            f'height="{height}" loading="lazy">'
+            f'<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
+            + (f'<p class="question">{html.escape(question)}</p>' if question else "")
+            + f'<p>{html.escape(answer)}</p><p class="more">{minutes(name)} minutes to read · '
+            f'<a href="{colab(name)}" aria-label="Chapter {number} in Colab">Colab</a></p></li>'
+        )
+    return f'<ul class="chapter-cards">{"".join(items)}</ul>'
+
+
+def start() -> str:
+    """The two ways into the book, at its first chapter."""
+    first = in_the_book()[0]
+    return (
+        f'<p class="start"><a href="../notebooks/{first}.html">Start with Chapter 1</a> '
+        f'<a href="{colab(first)}">Open in Colab</a></p>'
+    )
+
+
+def fill(app: Any, docname: str, source: list[str]) -> None:
+    for mark, made in (("<!-- start -->", start), ("<!-- findings -->", findings), ("<!-- chapters -->", cards)):
+        if docname == PAGE and mark in source[0]:
+            source[0] = source[0].replace(mark, f"```{{raw}} html\n{made()}\n```")
+
+
+def draw_pictures(app: Any) -> None:
+    if app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / "_static" / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in in_the_book():
+        drawn = io.BytesIO()
+        picture(name)[0].save(drawn, "png")
+        (folder / f"{name}.png").write_bytes(few_colors(drawn.getvalue()))
+
+
+def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    if pagename == PAGE:
+        app.add_css_file("landing.css")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("builder-inited", draw_pictures)
+    app.connect("source-read", fill)
+    app.connect("html-page-context", add_style)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
