@@ -66,6 +66,11 @@ CARDS = {
         "Is attention needed, or does a learned matrix do?",
         "On short texts a matrix is ahead of a plain Transformer, further ahead if it knows distances only.",
     ),
+    "06-head-to-head": (
+        "6.3",
+        "Which one should I use, and when?",
+        "At rates of their own, a gate without attention learns fastest; convolutions help every Transformer.",
+    ),
 }
 
 
