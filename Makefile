@@ -43,9 +43,8 @@ package:                    ## the tests of the package, in whatever environment
 	$(PYTEST) -n 2 --dist loadfile $(WITHOUT_THE_BOOK)
 
 test: lint book             ## lint, then every test, the notebooks included: before a commit
-	$(PYTEST) -n 2 --dist loadfile $(foreach name,$(ALONE),--ignore tests/test_$(name).py)
+	$(PYTEST) -n 2 --dist loadfile --nbval $(foreach name,$(ALONE),--ignore tests/test_$(name).py) tests notebooks
 	$(PYTEST) $(foreach name,$(ALONE),tests/test_$(name).py)
-	$(PYTEST) -n 2 --dist loadfile --nbval notebooks
 
 test-long: .venv/ready      ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
 	HYPOTHESIS_PROFILE=long $(PYTEST) -n 2 --dist loadfile -m 'long or not long' tests

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import re
 from pathlib import Path
 from typing import Any
 
 from fontTools import subset
 from fontTools.ttLib import TTFont
+
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every table of a font
 
 POLICY = (
     "default-src 'self'; script-src 'self'{hashes}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
