@@ -23,7 +23,7 @@ from efficient_transformers.protocol import TUNING_TARGETS
 from efficient_transformers.runs import load
 from efficient_transformers.scoring import score
 
-NAMES = ["gmlp", "hourglass", "primer-ez", "transformer"]
+NAMES = ["gmlp", "gmlp-toeplitz", "hourglass", "primer-ez", "transformer"]
 
 every_name = pytest.mark.parametrize("name", NAMES)
 
