@@ -5,8 +5,8 @@
     python experiments/weights.py pack               # score what is trained, and write it into the package
 
 Sizes are those of the first study (README.md), about 0.8M parameters beside dense spatial matrices. A run is sixteen
-times as long as a chapter's. Its learning rate is not tuned for that length; these models are to be looked at, and no
-comparison is made with them.
+times as long as a chapter's, with one seed and a learning rate that is not tuned for that length: these models are to be
+looked at. Chapter 6 sets four of them beside the studies, and says so.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ A language model of the book *Efficient Transformers, Annotated*, to be looked a
 - Loss: {card["validation_loss"]:.4f} on validation, {card["test_loss"]:.4f} on test, in nats per character, each of
   which is predicted with at least half a context before it.
 - Limits: it reads at most {card["context"]} characters, of its own vocabulary only. What it writes looks like a play
-  and means nothing. It is no evidence for or against its family; the book's studies are.
+  and means nothing. One run says little about its family; Section 6.5 says what.
 - Weights: float16, sha256 `{card["sha256"]}`. Licence: {card["licence"]}.
 - Made by `python experiments/weights.py train {card["name"]}`, then `pack {card["name"]}`.
 """
