@@ -76,7 +76,8 @@ def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(n
         if node.name in package_definitions():
             assert without_docstrings(node) in package_definitions()[node.name], node.name
             compared += 1
-    assert compared >= 2, "a chapter builds the layers that it explains"
+    compares = name == "06-head-to-head"  # what the others built
+    assert compared >= 2 or compares, "a chapter builds the layers that it explains"
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
