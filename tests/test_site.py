@@ -28,6 +28,18 @@ needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium o
 
 # Without "preload": it fetches style sheets by wrong addresses, and those errors would be taken for the page's.
 AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
+# A chapter's code is thousands of spans in a dozen classes; test_every_kind_of_code_can_be_read looks at one of each.
+WITHOUT_CODE = {"exclude": [["pre"]]}
+SAMPLE = """kinds => {
+    const article = document.querySelector(".bd-article"), all = document.createElement("section");
+    all.id = "kinds-of-code";
+    for (const [kind, box] of [["cell_input", "cell"], ["cell_output", "cell"], ["literal", ""]]) {
+        const spans = kinds.map(c => `<span class="${c}">word</span>`).join(" ");
+        all.innerHTML += `<div class="${box}"><div class="${kind} docutils container"><div class="highlight-ipython3 ` +
+            `notranslate"><div class="highlight"><pre>plain ${spans}</pre></div></div></div></div>`;
+    }
+    article.append(all);
+}"""
 BAD_MATH = "merror, math mtext[style*=color], code.not-converted"
 RAW_MATH = re.compile(r"\$\$|\\[(\[]|\\(begin|tag|frac|mathrm)\b")
 PROSE = """() => {
@@ -47,6 +59,10 @@ UNLINKED = r"""() => {
     }
     return found;
 }"""
+TOO_WIDE = """() => [...document.querySelectorAll("table.results")]
+    .filter(t => t.offsetWidth > t.parentElement.clientWidth + 1)
+    .filter(t => getComputedStyle(t.parentElement).overflowX !== "auto")
+    .map(t => t.textContent.slice(0, 80))"""
 NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
 VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
     .map((e, i) => e.getClientRects().length ? i : -1).filter(i => i >= 0)"""
@@ -94,12 +110,17 @@ def tab(request, chromium, address):
     watched.page.close()
 
 
+def violations(page, context, options):
+    """What axe objects to."""
+    found = Axe().run(page, context=context, options=options).response["violations"]
+    return [(v["id"], [n["html"] for n in v["nodes"]]) for v in found]
+
+
 @needs_browser
 @pytest.mark.parametrize("path", PAGES)
 def test_page(tab, path):
     page = tab.visit(path)
-    violations = Axe().run(page, options=AXE_OPTIONS).response["violations"]
-    assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in violations] == []
+    assert violations(page, WITHOUT_CODE, AXE_OPTIONS) == []
     assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
     assert page.locator(BAD_MATH).all_text_contents() == [], "math that is not understood"
     assert not RAW_MATH.search(page.evaluate(PROSE) if page.locator(".bd-article").count() else "")
@@ -108,6 +129,22 @@ def test_page(tab, path):
     assert page.evaluate("document.scrollingElement.scrollWidth") <= browser.NARROW, "wider than a phone"
     assert tab.elsewhere == [], "requests to other hosts"
     assert tab.errors == []
+
+
+@needs_browser
+def test_every_kind_of_code_can_be_read(tab):
+    """Each class of highlighted code that any page uses has enough contrast wherever code stands."""
+    pages = "".join((SITE / path).read_text(encoding="utf-8") for path in PAGES)
+    code = "".join(re.findall(r"<pre[ >].*?</pre>", pages, re.DOTALL))
+    kinds = sorted(set(re.findall(r'<span class="([\w -]+)">', code)))
+    assert len(kinds) > 20
+    page = tab.visit(CHAPTERS[0])
+    page.evaluate(SAMPLE, kinds)
+    assert page.locator("#kinds-of-code span").count() == 3 * len(kinds)
+    options = AXE_OPTIONS | {"runOnly": ["color-contrast"]}
+    assert violations(page, "#kinds-of-code", options) == []
+    page.add_style_tag(content="#kinds-of-code .k { color: #888; }")
+    assert violations(page, "#kinds-of-code", options) != [], "a check that cannot fail"
 
 
 @needs_browser
@@ -217,12 +254,8 @@ def test_results_sort_and_fit_a_phone_or_scroll(chapter):
             numbers = [float(m[0]) for v in values if (m := re.match(r"-?\d+(\.\d+)?(e-?\d+)?", v))]
             if len(numbers) == len(values):
                 assert numbers == sorted(numbers, reverse=direction == "descending")
-        chapter.set_viewport_size({"width": 390, "height": 900})
-        assert table.evaluate(
-            "t => { const box = t.parentElement; return t.offsetWidth <= box.clientWidth + 1"
-            " || getComputedStyle(box).overflowX === 'auto'; }"
-        )
-        chapter.set_viewport_size({"width": browser.WIDE, "height": 900})
+    chapter.set_viewport_size({"width": 390, "height": 900})
+    assert chapter.evaluate(TOO_WIDE) == []
 
 
 @needs_browser
