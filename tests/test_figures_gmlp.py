@@ -46,21 +46,6 @@ def test_rows_of_a_learned_matrix_are_aligned_at_the_diagonal():
         assert torch.as_tensor(line.get_ydata()).tolist() == [0, 0.5, 0, 0, 0]
 
 
-def test_blocks_count_from_one_and_biases_from_one():
-    ax = figures.learned_bias(torch.tensor([[1.0, 1.5], [0.5, 1.0]])).axes[0]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "2"]
-    assert ax.images[0].get_array().tolist() == [[0, 0.5], [-0.5, 0]]
-
-
-def test_gate_and_attention_have_a_scale_each():
-    w, a = torch.tensor([[0.0, 0.0], [-0.3, 0.1]]), torch.tensor([[1.0, 0.0], [0.5, 0.5]])
-    axes = figures.gate_and_attention({"one": w, "two": w}, {"one": a, "two": a.flip(0)}).axes
-    images = [ax.images[0] for ax in axes[:4]]
-    assert images[0].get_clim() == pytest.approx((-0.3, 0.3))
-    assert images[2].get_clim() == (0, 1)
-    assert [ax.get_title() for ax in axes[:4]] == ["gate, one", "gate, two", "attention, one", "attention, two"]
-
-
 def test_losses_by_rate_have_a_dot_for_each_seed():
     (ax,) = figures.by_rate({"gMLP": {0.001: [2.0, 2.2], 0.002: [1.9, 2.1]}}).axes
     assert [len(line.get_xdata()) for line in ax.lines] == [2, 2, 2]

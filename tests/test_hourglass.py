@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from helpers import assert_equal_up_to, cut_points, in_pieces, randomize
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shifts import ShiftedBy
 from torch import nn
 
 from efficient_transformers import (
@@ -282,25 +283,11 @@ def test_the_attention_map_is_what_the_fused_kernel_uses(causal):
 # Negative controls: what the tests above must be able to see
 
 
-class Windows(AvgPoolShortening):
-    """Windows that are shifted by less than they must be."""
-
-    def __init__(self, d_model, factor, shift):
-        super().__init__(d_model, factor)
-        self.by = shift
-
-    def windows(self, x, cache=None):
-        T, k = x.shape[1], self.factor
-        n = (T - 1) // k + 1
-        x = F.pad(x, (0, 0, self.by, n * k))[:, : n * k]
-        return x.unflatten(1, (n, k))
-
-
 @pytest.mark.parametrize("k", [2, 3, 4, 8])
 def test_leak_map_catches_every_shift_that_is_too_small(k):
     for shift in range(k):
         model = hourglass([k])
-        model.shorten = Windows(8, k, shift)
+        model.shorten = ShiftedBy(8, k, shift)
         assert leak_map(model, 3 * k).triu(1).any() == (shift < k - 1)
 
 

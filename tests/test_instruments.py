@@ -150,6 +150,18 @@ def test_keys_move_a_slider_and_its_value_is_said(page):
     assert "No output sees its future: k − 1 = 3" in page.inner_text("p[aria-live]")
 
 
+def test_a_recorded_loss_is_said_where_there_is_one(page):
+    show(page, LeakLab("hourglass"))
+    by_shift = LeakLab().losses()
+    assert sorted(by_shift) == [0, 1, 2, 3]
+    slider, said = page.locator("input").nth(1), page.locator("p[aria-live]")
+    for shift in (2, 3, 4):
+        assert slider.get_attribute("aria-valuetext") == str(shift)
+        assert (f"reached {by_shift.get(shift, 0):.2f} nats" in said.inner_text()) == (shift in by_shift)
+        slider.press("ArrowRight")
+    assert "nats" not in page.evaluate("LeakLab.recorded('hourglass', {k: 3, s: 2}, {2: 1.5, 3: 2})")
+
+
 HONEST = [  # settings that can be decoded, and the package's layers, whose caches hold what is asked for
     ("attention", {"a": 0}, MultiHeadAttention(8, 2)),
     *(

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -24,7 +25,8 @@ from efficient_transformers.study import Run, read_records, run_study
 
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
-NAMES = [name for name in ALL if name not in ("digits", "gmlp-starts", *DECLARED)]  # before the protocol
+SCRIPTS = {"digits", "gmlp-starts", "hourglass-shifts"}  # each a script of its own
+NAMES = [name for name in ALL if name not in SCRIPTS | set(DECLARED)]  # before the protocol
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 
@@ -378,8 +380,8 @@ def studies():
 
 def test_every_file_of_results_belongs_to_a_study(studies):
     results = ROOT / "experiments" / "results"
-    assert {p.stem for p in results.glob("*.jsonl")} - set(DECLARED) == {*studies, "digits", "gmlp-starts"}
-    assert not set(DECLARED) & {*studies, "digits", "gmlp-starts"}
+    assert {p.stem for p in results.glob("*.jsonl")} - set(DECLARED) == {*studies, *SCRIPTS}
+    assert not set(DECLARED) & {*studies, *SCRIPTS}
     assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= {*studies, "step-times"}
 
 
@@ -468,3 +470,12 @@ def test_the_starts_of_gmlp_are_those_of_the_script_and_say_where_they_come_from
         assert all(0 < share <= 1 for share in record["toeplitz"])
         assert record["machine"].endswith(", 1 thread(s)")
         assert ("bias" in record) or record["run"]["label"] != "b = 0"
+
+
+def test_the_shifts_of_the_hourglass_are_those_of_the_script_and_a_leak_pays():
+    records, runs = study.load_study("hourglass-shifts"), script("shifts").RUNS
+    described = sorted(json.dumps(run.describe(), sort_keys=True) for run in runs)
+    assert sorted(json.dumps(record["run"], sort_keys=True) for record in records) == described
+    losses = [[study.final_loss(r) for r in group] for group in study.by_label(records).values()]  # by shift
+    assert [len(group) for group in losses] == [3, 3, 3, 3]
+    assert all(max(leaky) < min(less) for leaky, less in pairwise(losses))

@@ -44,6 +44,11 @@ def only_imports(source: str) -> bool:
     return len(rest) < len(statements) and all("manual_seed" in ast.unparse(s) for s in rest)
 
 
+def anchor(caption: re.Match[str]) -> str:
+    """Where the site puts a picture or table with this caption: ``fig-4-2``."""
+    return f"{caption['kind'][:3].lower()}-{caption['number'].replace('.', '-')}"
+
+
 def is_folded(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "fold" in cell.metadata.get("tags", [])
 

@@ -128,8 +128,9 @@ def main() -> None:
             continue
         notebook = source(name)
         seconds, peak = execute(notebook, name)
-        path = ROOT / "notebooks" / f"{name}.ipynb"
-        text = nbformat.writes(canonical(notebook)).rstrip("\n") + "\n"
+        notebook, path = canonical(notebook), ROOT / "notebooks" / f"{name}.ipynb"
+        pictures.write_vectors(pictures.take_vectors(notebook), int(name[:2]))
+        text = nbformat.writes(notebook).rstrip("\n") + "\n"
         path.write_text(text, encoding="utf-8")
         problems += untitled(name)
         print(f"{name}: {seconds:.0f} s, peak memory {peak:.2f} GiB, {len(text) / 1e6:.2f} MB")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from docutils import nodes
-from folding import CAPTION, TITLE
+from folding import CAPTION, TITLE, anchor
 from sphinx.util import logging
 
 log = logging.getLogger(__name__)
@@ -59,8 +59,7 @@ def take_captions(app: Any, doctree: nodes.document) -> None:
         if not shown:
             log.warning("%s does not stand after a picture or a table", caption["name"], location=paragraph)
             continue
-        name = f"{caption['kind'][:3].lower()}-{caption['number'].replace('.', '-')}"
-        figure = nodes.figure(ids=[name], classes=["numbered"])
+        figure = nodes.figure(ids=[anchor(caption)], classes=["numbered"])
         figure.line, figure.source = paragraph.line, paragraph.source
         shown[0].parent.insert(shown[0].parent.index(shown[0]), figure)
         for node in shown:

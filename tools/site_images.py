@@ -1,16 +1,27 @@
-"""On the site: pictures with their size, so that nothing moves when they arrive, and loaded when they are near."""
+"""On the site: pictures with their size, so that nothing moves when they arrive, and loaded when they are near.
+
+A numbered figure whose SVG is stored beside the notebooks is shown as that: pictures.py says when.
+"""
 
 from __future__ import annotations
 
 import base64
 import re
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
 
+from pictures import VECTORS
+
 IMAGE = re.compile(r'<img (?![^>]*\bwidth=")([^>]*)>')
 STYLE = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')  # MyST-NB's: it would squash pictures on a phone
 SOURCE = re.compile(r'src="(?:data:image/png;base64,([^"]{32})|([^":]*_images/[^"]*\.png))')
+
+
+FIGURE = re.compile(
+    r'<figure[^>]*\bid="(fig-[\d-]+)"[^>]*>(?:(?!</figure>).)*?<img [^>]*\bsrc="([^"]*\.png)"', re.DOTALL
+)
 
 
 def sized(page: Path, match: re.Match[str]) -> str:
@@ -26,12 +37,24 @@ def sized(page: Path, match: re.Match[str]) -> str:
     return f'<img width="{width}" height="{height}" loading="lazy" {STYLE.sub("", attributes)}>'
 
 
+def with_vectors(page: Path, text: str) -> str:
+    """The page with the SVGs that are stored; their PNGs leave the site."""
+    for name, png in FIGURE.findall(text):
+        drawn, vector = (page.parent / png).resolve(), VECTORS / f"{name}.svg"
+        if vector.exists():
+            shutil.copyfile(vector, drawn.with_name(vector.name))
+            drawn.unlink(missing_ok=True)
+            text = text.replace(drawn.name, vector.name)
+    return text
+
+
 def size_images(app: Any, error: Exception | None) -> None:
     if error or app.builder.name != "html":
         return
     for page in Path(app.outdir).glob("[bn]*/**/*.html"):  # book/ and notebooks/
         text = page.read_text(encoding="utf-8")
         made = IMAGE.sub(lambda match, page=page: sized(page, match), text)
+        made = with_vectors(page, made)
         if made != text:
             page.write_text(made, encoding="utf-8")
 

@@ -27,6 +27,7 @@ from scipy import stats
 
 from efficient_transformers import evidence, study
 from efficient_transformers.explorer import few_colors
+from efficient_transformers.instruments import LeakLab
 
 ROOT = Path(__file__).parents[1]
 PAGE = "book/index"
@@ -162,7 +163,7 @@ def one_weight_for_a_distance() -> Finding:
         f"positions: {interval(pair)}. The two also differ in weight decay, so this is not settled.",
         "05-gmlp",
         "5.10",
-        "fig-5-10",
+        "fig-5-8",
     )
 
 
@@ -248,8 +249,25 @@ def start() -> str:
     )
 
 
+def leak_lab() -> str:
+    """Leak Lab, from the files that instruments_on_site.py writes."""
+    return (
+        '<link rel="stylesheet" href="../_static/instruments.css">\n'
+        + LeakLab().element("")
+        + '\n<script src="../_static/leak-lab.js"></script>'
+    )
+
+
+MARKS = {
+    "<!-- leak lab -->": leak_lab,
+    "<!-- start -->": start,
+    "<!-- findings -->": findings,
+    "<!-- chapters -->": cards,
+}
+
+
 def fill(app: Any, docname: str, source: list[str]) -> None:
-    for mark, made in (("<!-- start -->", start), ("<!-- findings -->", findings), ("<!-- chapters -->", cards)):
+    for mark, made in MARKS.items():
         if docname == PAGE and mark in source[0]:
             source[0] = source[0].replace(mark, f"```{{raw}} html\n{made()}\n```")
 

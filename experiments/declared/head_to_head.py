@@ -88,12 +88,24 @@ def in_the_time_of(reference: Entry, entry: Entry) -> Entry:
     return replace(entry, name=f"{entry.name}, equal time", steps=int(reference.steps * ratio))
 
 
+def shallow(layers: int) -> Entry:
+    """The baseline with fewer layers, and so with fewer parameters: what a fast model has to be compared with."""
+    options = SHORT[0].options | {"n_layers": layers}
+    return replace(SHORT[0], name=f"Baseline, {layers} layers", options=options, size=f"0.{2 * layers}M")
+
+
 TIMED = tuple(in_the_time_of(SHORT[0], entry) for entry in SHORT if entry.name in FOUR[1:])
+# Declared after the runs of TIMED were seen: that the hourglass is ahead at equal time asks for this control.
+SHALLOW = tuple(in_the_time_of(SHORT[0], shallow(layers)) for layers in (2, 3))
 EQUAL_TIME = Study(
     "head-to-head-equal-time",
     "Who is ahead if a slower step means fewer of them?",
-    TIMED,
-    {"families, equal time": tuple((entry.label, SHORT[0].label) for entry in TIMED)},
+    TIMED + SHALLOW,
+    {
+        "families, equal time": tuple((entry.label, SHORT[0].label) for entry in TIMED),
+        "shallow baselines, equal time": tuple((TIMED[1].label, entry.label) for entry in SHALLOW)
+        + tuple((entry.label, SHORT[0].label) for entry in SHALLOW),
+    },
     borrowed=SHORT,
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -14,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ..training import Metrics
-from .style import COLORS, DIVERGING, NEW, PLAIN, SEQUENTIAL, looks, nth_color, styled
+from .style import COLORS, DIVERGING, NEW, PLAIN, looks, nth_color, styled
 
 LOWER, HIGHER, OPEN = "#0072B2", "#D55E00", "#777777"  # an interval below 0, above it, or with 0 in it
 WIDTH = 5.6  # inches
@@ -106,36 +105,6 @@ def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], back: int 
     below.xaxis.set_major_locator(MaxNLocator(integer=True))
     below.set(xlabel="tokens back, t − s", ylabel="weight", ylim=(-limit, limit))
     below.legend(ncols=2)
-    return figure
-
-
-@styled
-def learned_bias(bias: Tensor) -> Figure:
-    """How far each block's bias went from 1, blocks by positions."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 2.6), layout="constrained")
-    away = (bias - 1).detach().float().cpu()
-    limit = away.abs().max().item()
-    image = ax.imshow(away.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
-    ax.set_yticks(range(len(away)), [str(block + 1) for block in range(len(away))])
-    ax.set(xlabel="position", ylabel="block")
-    figure.colorbar(image, ax=ax, label="b − 1")
-    return figure
-
-
-@styled
-def gate_and_attention(gates: Mapping[str, Tensor], attentions: Mapping[str, Tensor]) -> Figure:
-    """For the same lines, above what a gate reads and below what a head reads, a color scale for each kind."""
-    figure, axes = plt.subplots(2, len(gates), figsize=(WIDTH, 5.4), layout="constrained", squeeze=False)
-    limit = max(w.abs().max().item() for w in gates.values())
-    signed: dict[str, Any] = {"cmap": DIVERGING, "vmin": -limit, "vmax": limit}
-    shares: dict[str, Any] = {"cmap": SEQUENTIAL, "vmin": 0.0, "vmax": 1.0}
-    for row, kind, maps, scale in zip(axes, ("gate", "attention"), (gates, attentions), (signed, shares), strict=True):
-        for ax, (line, matrix) in zip(row, maps.items(), strict=True):
-            image = ax.imshow(matrix.detach().float().cpu().numpy(), interpolation="nearest", **scale)
-            ax.set(title=f"{kind}, {line}", xlabel="reads position")
-            ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
-        row[0].set_ylabel("position")
-        figure.colorbar(image, ax=list(row), label="weight")
     return figure
 
 

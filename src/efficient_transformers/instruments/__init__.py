@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -25,6 +26,7 @@ from ..figures import leak_maps, waves
 from ..models import LanguageModel
 from ..pretrained import pretrained_card, pretrained_snapshots
 from ..runs import load
+from ..study import final_loss, load_study
 from ..tokens import Vocabulary
 
 Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
@@ -78,12 +80,14 @@ class Instrument:
     def __repr__(self) -> str:
         return self.sentence
 
+    def element(self, inside: str) -> str:
+        """The element that the script fills, with what stands there where no script runs."""
+        data = "".join(f' data-{key}="{escape(value)}"' for key, value in self.data().items())
+        return f'<div class="instrument {self.name}"{data}>{inside}<p>{escape(self.sentence)}</p></div>'
+
     def _repr_html_(self) -> str:
         style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
-        data = "".join(f' data-{key}="{escape(value)}"' for key, value in self.data().items())
-        inside = f"{self.still()}<p>{escape(self.sentence)}</p>"
-        mount = f'<div class="instrument {self.name}"{data}>{inside}</div>'
-        return f"<style>{style}</style>{mount}<script>{script(self.name)}</script>"
+        return f"<style>{style}</style>{self.element(self.still())}<script>{script(self.name)}</script>"
 
 
 class LeakLab(Instrument):
@@ -127,8 +131,16 @@ class LeakLab(Instrument):
     def still(self) -> str:
         return picture(png(leak_maps({self.mechanism: self.depends()}), 80), f"Leak map. {self.sentence}")
 
+    def losses(self) -> dict[int, float]:
+        """Mean loss of the recorded hourglasses of factor 4, by the shift of their sequence."""
+        found: dict[int, list[float]] = {}
+        for record in load_study("hourglass-shifts"):
+            found.setdefault(int(record["run"]["label"].split()[-1]), []).append(final_loss(record))
+        return {shift: round(fmean(losses), 2) for shift, losses in found.items()}
+
     def data(self) -> Mapping[str, str]:
-        return {"mechanism": self.mechanism} | ({"fixed": ""} if self.fixed else {})
+        told = {"losses": json.dumps(self.losses())} if self.mechanism == "hourglass" or not self.fixed else {}
+        return {"mechanism": self.mechanism} | told | ({"fixed": ""} if self.fixed else {})
 
 
 class KernelBench(Instrument):
