@@ -52,7 +52,7 @@ def test_make_repository_rewrites_every_place_and_back(copy):
     assert (copy / "README.md").read_text() == (ROOT / "README.md").read_text()
 
 
-def test_an_address_that_is_none_is_refused(copy):
+def test_what_is_not_an_address_is_refused(copy):
     refused = run(copy, "somebody/some-book")
     assert refused.returncode != 0
     assert "expected https://github.com/owner/name" in refused.stderr
