@@ -158,7 +158,7 @@ def test_where_python_finds_the_source_alone_it_says_to_install_the_package(monk
     monkeypatch.setitem(sys.modules, "efficient_transformers.recorded", None)
     for load in (study.load_study, study.load_seconds):
         with pytest.raises(ModuleNotFoundError, match="install the package: pip install"):
-            load("main")
+            load("resampling")
 
 
 def test_lines_that_are_not_records_are_skipped_and_kept(runs, tmp_path):
