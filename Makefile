@@ -46,10 +46,11 @@ test: lint book             ## lint, then every test, the notebooks included: be
 	$(PYTEST) -n 2 --dist loadfile --nbval $(foreach name,$(ALONE),--ignore tests/test_$(name).py) tests notebooks
 	$(PYTEST) $(foreach name,$(ALONE),tests/test_$(name).py)
 
+# At last each notebook runs twice: does it leave something behind that changes its next run?
 test-long: .venv/ready      ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
 	HYPOTHESIS_PROFILE=long $(PYTEST) -n 2 --dist loadfile -m 'long or not long' tests
 	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest -n 2 --dist loadfile --nbval .
-	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval notebooks
+	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
 
 notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
 	$(BIN)/python tools/run_notebooks.py

@@ -37,6 +37,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from efficient_transformers import Cache, LanguageModel, Metrics, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers.family import parameter_count
 from efficient_transformers.models import FAMILIES, find_family
 from efficient_transformers.training import parameter_groups
 
@@ -51,7 +52,7 @@ class Plan:
 
     device: str = "cuda"
     seconds: dict[str, float] = field(
-        default_factory=lambda: {"tests": 80, "layers": 30, "recipe": 130, "utilization": 140, "decoding": 50}
+        default_factory=lambda: {"tests": 80, "layers": 60, "recipe": 130, "utilization": 140, "decoding": 50}
     )
     names: tuple[str, ...] = tuple(FAMILIES)
     backend: str = "inductor"
@@ -199,10 +200,6 @@ def stop_at(model: nn.Module, deadline: float) -> None:
 
 
 # Utilization of a training step
-
-
-def parameter_count(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 def sized(name: str, d_model: int, n_layers: int, length: int, plan: Plan) -> LanguageModel:

@@ -21,6 +21,7 @@ from timing import medians
 from efficient_transformers import LanguageModel, build_model
 from efficient_transformers.cost import multiply_adds
 from efficient_transformers.inspection import peak_memory
+from efficient_transformers.models import find_family
 from efficient_transformers.study import environment
 
 RESULTS = Path(__file__).parent / "results" / "lengths.json"
@@ -42,7 +43,7 @@ def models(length: int) -> dict[str, LanguageModel]:
     """A small model of each family that can read ``length`` tokens."""
     made = {}
     for label, (name, options) in FAMILIES.items():
-        dense = name in ("gmlp", "amlp") and "weight" not in options
+        dense = not find_family(name)[1].reads_beyond_training and "weight" not in options
         if length <= DENSE_UP_TO or not dense:
             made[label] = build_model(name, vocab_size=79, max_seq_len=length, **options)
     return made

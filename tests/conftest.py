@@ -49,6 +49,18 @@ def on_the_cpu(monkeypatch):
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser, for the tests of pages; those of the package run without Playwright."""
+    import browser
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        instance = browser.launch(playwright)
+        yield instance
+        instance.close()
+
+
 @pytest.fixture
 def drawn():
     """What a test has drawn is no wider than a page, has no text below the style's size, and is closed."""

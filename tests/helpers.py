@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from hypothesis import strategies as st
 
 from efficient_transformers import Cache
@@ -30,6 +31,18 @@ def in_pieces(module, x, pieces, cache=None):
     """The outputs for ``[batch, seq, ...]`` read in pieces with a cache."""
     cache = Cache(x.shape[0]) if cache is None else cache
     return torch.cat([module(piece, cache) for piece in x.split(pieces, dim=1)], dim=1)
+
+
+def loss_of(model, tokens):
+    """The mean cross-entropy of each next token of ``[batch, seq]``."""
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+class ForgetfulCache(Cache):
+    """Starts convolutions and windows anew with each piece, as a decoder without their state does."""
+
+    def with_past(self, layer, x, n):
+        return F.pad(x, (0, 0, n, 0))
 
 
 def assert_equal_up_to(tolerance, actual, expected):

@@ -12,14 +12,21 @@ from efficient_transformers import (
     CausalDepthwiseConv,
     FeedForward,
     GMLPBlock,
+    Hourglass,
+    LanguageModel,
+    LearnedPositions,
+    LinearPoolingShortening,
+    LinearUpSampling,
     MultiDConvHeadAttention,
     MultiHeadAttention,
     NaiveUpSampling,
+    PrimerNorm,
     SpatialGatingUnit,
     SquaredReLU,
     Stack,
     TinyAttention,
     TrainingConfig,
+    TransformerLayer,
     Vocabulary,
     build_hourglass,
     build_model,
@@ -30,6 +37,7 @@ from efficient_transformers import (
     load_corpus,
     model_names,
     receptive_field,
+    rotate,
 )
 from efficient_transformers.cost import cost_model
 from efficient_transformers.digits import DigitClassifier, DigitTraining
@@ -66,6 +74,20 @@ def levels(factors, n_layers):
     return build_hourglass(d_model=8, n_heads=2, d_ff=16, n_layers=n_layers, factors=factors, layer=nn.Identity)
 
 
+def resampled(shorten, up_sample):
+    parts = {name: nn.Identity() for name in ("before", "inside", "after")}
+    return lambda: Hourglass(**parts, shorten=shorten, up_sample=up_sample, d_model=8)
+
+
+def layer(attention=None, feed_forward=None, d_model=8):
+    attention = MultiHeadAttention(8, 2) if attention is None else attention
+    return TransformerLayer(attention, feed_forward or FeedForward(8, 16, nn.ReLU()), d_model)
+
+
+def language_model(**changes):
+    return LanguageModel(nn.Identity(), **{"vocab_size": 7, "d_model": 8, "max_seq_len": 6} | changes)
+
+
 X, SEEN = torch.zeros(2, 4, 6), torch.ones(2, 4, dtype=torch.bool)
 
 
@@ -86,7 +108,26 @@ BAD = {
         lambda: MultiHeadAttention(6, 2), ValueError, ["d_model / n_heads is 3", "even"]),
     "attention with convolutions: odd heads": (
         lambda: MultiDConvHeadAttention(6, 2), ValueError, ["d_model / n_heads is 3", "even"]),
+    "rotation of an odd number of channels": (
+        lambda: rotate(torch.zeros(1, 2, 5)), ValueError, ["the number of channels is 5", "even"]),
+    "layer: attention of other channels": (
+        lambda: layer(d_model=16), ValueError, ["attention.d_model is 8", "16, as the layer has"]),
+    "layer: network of other channels": (
+        lambda: layer(feed_forward=FeedForward(16, 8, nn.ReLU())), ValueError, ["feed_forward.d_model is 16", "8, as"]),
     "model: odd heads": (make(d_model=6), ValueError, ["d_model / n_heads is 3", "even"]),
+    # not modules
+    "layer: attention that is not a module": (
+        lambda: layer(attention=torch.relu), TypeError, ["attention is <built-in", "a torch.nn.Module"]),
+    "layer: network that is not a module": (
+        lambda: layer(feed_forward=torch.relu), TypeError, ["feed_forward is <built-in", "a torch.nn.Module"]),
+    "network: activation that is not a module": (
+        lambda: FeedForward(8, 16, "relu"), TypeError, ["activation is 'relu'", "a torch.nn.Module"]),
+    "model: body that is not a module": (
+        lambda: LanguageModel([], vocab_size=7, d_model=8, max_seq_len=6), TypeError, ["body is []", "a torch.nn.Mod"]),
+    "hourglass: shortening without a factor": (
+        resampled(nn.Linear(8, 8), NaiveUpSampling(8, 2)), TypeError, ["shorten is 'Linear'", "with a factor"]),
+    "hourglass: up-sampling without a factor": (
+        resampled(AvgPoolShortening(8, 2), nn.Linear(8, 8)), TypeError, ["up_sample is 'Linear'", "with a factor"]),
     # names
     "unknown model": (
         make("perceiver"), ValueError, ["name is 'perceiver'", *map(repr, model_names())]),
@@ -142,6 +183,10 @@ BAD = {
     "too few stacks": (lambda: levels([2, 2], [1, 1]), ValueError, ["n_layers is [1, 1]", "3 numbers"]),
     "hourglass of no tokens": (
         lambda: levels([2], [1, 1])(torch.zeros(1, 0, 8)), ValueError, ["the sequence length is 0", "at least one"]),
+    "convolution of no tokens": (
+        lambda: CausalDepthwiseConv(8, 2)(torch.zeros(1, 0, 8)), ValueError, ["the sequence length is 0", "at least"]),
+    "convolution of no tokens after others": (
+        lambda: CausalDepthwiseConv(8, 2)(torch.zeros(2, 0, 8), Cache(2)), ValueError, ["the sequence length is 0"]),
     "a cost of something else": (
         lambda: cost_model(nn.Linear(2, 2), 5), TypeError, ["body is 'Linear'", "a Stack or an Hourglass"]),
     "a cost of another layer": (
@@ -196,8 +241,11 @@ BAD = {
         lambda: CausalDepthwiseConv(8, 2)(torch.zeros(3, 1, 8), Cache(2)), ValueError, ["the batch size is 3", "2"]),
     # generation
     "negative temperature": (continue_prompt(temperature=-0.5), ValueError, ["temperature is -0.5", "0 or more"]),
-    "temperature that is not a number": (
-        continue_prompt(temperature=float("nan")), ValueError, ["temperature is nan", "0 or more"]),
+    "temperature of nothing": (
+        continue_prompt(temperature=float("nan")), ValueError, ["temperature is nan", "a finite number"]),
+    "infinite temperature": (
+        continue_prompt(temperature=float("inf")), ValueError, ["temperature is inf", "a finite number"]),
+    "temperature that is not a number": (continue_prompt(temperature="1"), TypeError, ["temperature is '1'", "number"]),
     "top_k of zero": (continue_prompt(top_k=0), ValueError, ["top_k is 0", "at least 1"]),
     "negative top_k": (continue_prompt(top_k=-3), ValueError, ["top_k is -3", "at least 1"]),
     "fractional top_k": (continue_prompt(top_k=2.0), TypeError, ["top_k is 2.0", "int"]),
@@ -210,7 +258,14 @@ BAD = {
     "float prompt": (continue_prompt(torch.zeros(1, 2)), TypeError, ["tokens.dtype is torch.float32", "torch.int64"]),
     "prompt outside the vocabulary": (continue_prompt(ids(1, 2) + 7), ValueError, ["a token is 7", "0 to 6"]),
     # the rest
+    "rotary that is a word": (make("transformer", rotary="False"), TypeError, ["rotary is 'False'", "True or False"]),
+    "dropout that is a switch": (make(dropout=False), TypeError, ["dropout is False", "a probability"]),
+    "norm: epsilon of zero": (lambda: PrimerNorm(8, 0), ValueError, ["eps is 0", "more than 0"]),
+    "norm: epsilon that is a word": (lambda: PrimerNorm(8, "1e-6"), TypeError, ["eps is '1e-6'", "a number"]),
+    "seed that is a word": (lambda: TrainingConfig(seed="2"), TypeError, ["seed is '2'", "an int"]),
     "unknown character": (lambda: Vocabulary("abc").encode("abx"), ValueError, ["'x'", "'abc'"]),
+    "unknown character of a large vocabulary": (
+        lambda: Vocabulary("".join(map(chr, range(0x4E00, 0x9F00)))).encode("x"), ValueError, ["'x'", "'一丁"]),
     "fractional warm-up": (lambda: TrainingConfig(warmup_steps=1.5), TypeError, ["warmup_steps is 1.5", "int"]),
     "negative warm-up": (lambda: TrainingConfig(warmup_steps=-1), ValueError, ["warmup_steps is -1", "at least 0"]),
     "learning rate of zero": (lambda: TrainingConfig(learning_rate=0), ValueError, ["learning_rate is 0", "more than"]),
@@ -230,6 +285,7 @@ def test_bad_input_is_refused_by_name_value_and_expectation(what):
     with pytest.raises((TypeError, ValueError)) as refused:
         call()
     assert type(refused.value) is error
+    assert len(str(refused.value)) < 1000
     for fragment in fragments:
         assert fragment in str(refused.value)
 
@@ -251,7 +307,20 @@ SIZED = {
     "n_heads of an attention": lambda v: MultiHeadAttention(8, v),
     "d_model of a convolution": lambda v: CausalDepthwiseConv(v, 2),
     "n_heads of a convolution": lambda v: CausalDepthwiseConv(8, v),
+    "d_model of a network": lambda v: FeedForward(v, 8, SquaredReLU()),
     "d_ff of a network": lambda v: FeedForward(8, v, SquaredReLU()),
+    "d_model of a layer": lambda v: layer(d_model=v),
+    "d_model of a norm": PrimerNorm,
+    "d_model of positions": lambda v: LearnedPositions(v, 4),
+    "max_seq_len of positions": lambda v: LearnedPositions(8, v),
+    **{
+        f"{size} of a language model": lambda v, size=size: language_model(**{size: v})
+        for size in ("vocab_size", "d_model", "max_seq_len")
+    },
+    **{
+        f"d_model of {part.__name__}": lambda v, part=part: part(v, 2)
+        for part in (AvgPoolShortening, LinearPoolingShortening, NaiveUpSampling, LinearUpSampling)
+    },
     "d_ffn": lambda v: SpatialGatingUnit(v, 4, causal=True, gate="whole"),
     "max_seq_len of a gate": lambda v: SpatialGatingUnit(6, v, causal=True),
     "d_model of a block": lambda v: GMLPBlock(v, 8, 4, causal=True),

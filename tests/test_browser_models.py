@@ -15,7 +15,7 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from helpers import randomize
-from playwright.sync_api import Error, expect, sync_playwright
+from playwright.sync_api import Error, expect
 
 from efficient_transformers import build_model, load_corpus, pretrained, pretrained_names, saving
 from efficient_transformers.attention import Attention
@@ -93,14 +93,11 @@ undefined;
 
 
 @pytest.fixture(scope="module")
-def page():
-    with sync_playwright() as playwright:
-        chromium = browser.launch(playwright)
-        tab = chromium.new_page()
-        tab.add_script_tag(path=STATIC / "models.js")
-        tab.evaluate(HELPERS)
-        yield tab
-        chromium.close()
+def page(chromium):
+    tab = chromium.new_page()
+    tab.add_script_tag(path=STATIC / "models.js")
+    tab.evaluate(HELPERS)
+    return tab
 
 
 def folder_of(model, folder):

@@ -1,20 +1,21 @@
 """What a search does with a cache between steps, and what an interrupted step leaves behind."""
 
+import contextlib
 import copy
+import itertools
+from functools import partial
 
 import pytest
 import torch
+from helpers import assert_equal_up_to
 from small_models import MAX_LEN, every_case, small_model, some_tokens
-from torch import nn
+from torch.overrides import TorchFunctionMode
 
-from efficient_transformers import Cache, PrimerNorm
+from efficient_transformers import Cache, model_names
 
 growing_and_static = pytest.mark.parametrize("room", [None, MAX_LEN], ids=["growing", "static"])
 TOLERANCE = 1e-5
-
-
-def assert_close(actual, expected):
-    torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE)
+assert_close = partial(assert_equal_up_to, TOLERANCE)
 
 
 def after_a_prompt(case, room, batch=2, length=9):
@@ -85,25 +86,49 @@ def test_beam_search_with_a_cache_finds_what_it_finds_without(case, room):
     assert any(not torch.equal(rows, torch.arange(4)) for rows in history[1:])  # or no row would have changed place
 
 
-def interrupt(module, args):
-    raise KeyboardInterrupt
+class Interrupted(TorchFunctionMode):
+    """Ctrl-C before the operation with a number; to look at an attribute is not one."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.left = number
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function.__name__ != "__get__":
+            if self.left == 0:
+                raise KeyboardInterrupt
+            self.left -= 1
+        return function(*args, **(kwargs or {}))
 
 
-@growing_and_static
-@every_case
+@pytest.mark.parametrize(("case", "room"), [*((name, None) for name in model_names()), ("transformer", MAX_LEN)])
 @torch.no_grad()
-def test_a_cache_whose_step_was_interrupted_says_so(case, room):
-    model, tokens, cache = after_a_prompt(case, room)
-    before = cache.clone()
-    norms = [m for m in model.modules() if isinstance(m, nn.LayerNorm | PrimerNorm)]
-    handle = norms[len(norms) // 2].register_forward_pre_hook(interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        model(tokens[:, 9:13], cache)
-    handle.remove()
-    for damaged in (cache, cache.clone(), cache.reorder(torch.tensor([1, 0]))):
+def test_wherever_a_step_was_interrupted_its_cache_is_right_or_says_so(case, room):
+    model, tokens, before = after_a_prompt(case, room)
+    expected, refused = model(tokens[:, :13])[:, 9:], {}
+    for number in itertools.count():
+        cache = before.clone()
+        with contextlib.suppress(KeyboardInterrupt), Interrupted(number):
+            model(tokens[:, 9:13], cache)
+            break  # the step has no more operations
+        try:
+            logits = model(tokens[:, 9:13], cache)
+        except ValueError as error:
+            refused[cache] = str(error).split(",")[0]
+        else:
+            assert_close(logits, expected)
+    assert len(refused) > 40
+    assert set(refused.values()) == {"the cache is one whose last step was interrupted"}
+    damaged = next(iter(refused))
+    for copied in (damaged.clone(), damaged.reorder(torch.tensor([1, 0]))):
         with pytest.raises(ValueError, match="the cache is one whose last step was interrupted"):
-            model(tokens[:, 9:13], damaged)
-    assert_close(model(tokens[:, 9:], before), model(tokens)[:, 9:])
+            model(tokens[:, 9:13], copied)
+
+
+@pytest.mark.parametrize("row", [-1, 2, 5])
+def test_a_row_that_is_not_there_is_refused_before_the_first_token(row):
+    with pytest.raises(IndexError, match=f"a row is {row}; expected 0 to 1"):
+        Cache(2).reorder(torch.tensor([0, row]))
 
 
 @every_case

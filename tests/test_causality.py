@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import assert_equal_up_to, cut_points, in_pieces, randomize
+from helpers import ForgetfulCache, assert_equal_up_to, cut_points, in_pieces, randomize
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -286,13 +286,6 @@ def test_leak_map_catches_one_shifted_padding_in_a_deep_model(conv):
     assert not leak_map(model, 6).triu(1).any()
     setattr(model.body[1].attention, conv, LateConv(8, 2))
     assert leak_map(model, 6).triu(1).any()
-
-
-class ForgetfulCache(Cache):
-    """Starts the convolutions anew with each piece, as a decoder without their state does."""
-
-    def with_past(self, layer, x, n):
-        return F.pad(x, (0, 0, n, 0))
 
 
 def test_a_cache_without_the_convolutions_window_gives_other_logits():

@@ -347,3 +347,12 @@ def test_a_larger_vocabulary_is_refused(command, saved):
 
 def test_control_characters_are_spelled_out():
     assert printable("a\x1b[2J\r\tb\n\x00é") == "a\\x1b[2J\\r\tb\n\\x00é"
+
+
+def test_a_model_does_not_command_the_terminal(command, folder):
+    (folder / "fox.txt").write_text("\x1b[2J" * 90)
+    code, trained, _ = command(*TRAIN, "--out", "model")
+    assert code == 0
+    code, written, _ = command("generate", "model", "--prompt", "\x1b[", "--max-new-tokens", 9)
+    assert (code, written[:5]) == (0, r"\x1b[")
+    assert "\x1b" not in trained + written

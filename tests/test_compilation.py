@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
+from helpers import loss_of
 from small_models import (
     CASES,
     MAX_LEN,
@@ -21,6 +21,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim, export
 
 from efficient_transformers import Cache
+from efficient_transformers.models import find_family
 
 TOLERANCE = {"cpu": 1e-5, "cuda": 1e-4}  # a GPU adds in another order
 
@@ -30,10 +31,6 @@ def a_fresh_compiler():
     torch.compiler.reset()
     yield
     torch.compiler.reset()
-
-
-def loss_of(model, tokens):
-    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 
 def assert_trains_like_eager(case, device, backend):
@@ -118,7 +115,7 @@ def test_with_a_growing_cache_the_same_count_sees_every_step():
 def test_an_exported_program_computes_the_models_logits_at_other_lengths(case, device):
     model, k = small_model(case, device), math.prod(factors(case))
     shortest = k + 1 if k > 1 else 1  # an hourglass needs two windows
-    longest = MAX_LEN - 1 if CASES[case][0] in ("gmlp", "amlp") else MAX_LEN  # of their matrices, never the whole
+    longest = MAX_LEN if find_family(CASES[case][0])[1].reads_beyond_training else MAX_LEN - 1  # never a whole matrix
     batch, length = Dim("batch", min=1, max=64), Dim("length", min=shortest, max=longest)
     program = export(model, (some_tokens(3, 17, device),), dynamic_shapes={"tokens": {0: batch, 1: length}}).module()
     with torch.no_grad():

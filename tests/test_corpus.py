@@ -386,7 +386,7 @@ def test_a_download_with_the_wrong_checksum_leaves_no_file_behind(downloads):
 def test_a_download_happens_once(downloads, monkeypatch, tmp_path):
     folder, requests = downloads
     monkeypatch.setattr(corpus_module, "TINY_SHAKESPEARE_SHA256", hashlib.sha256(FAKE).hexdigest())
-    monkeypatch.setenv("EFFICIENT_TRANSFORMERS_DATA", str(tmp_path))  # a folder without the file is no obstacle
+    monkeypatch.setenv("EFFICIENT_TRANSFORMERS_DATA", str(tmp_path))  # a folder that lacks the file
     first, again = load_corpus("tiny-shakespeare"), load_corpus("tiny-shakespeare")
     assert requests == ["/input.txt"]
     assert [path.name for path in folder.iterdir()] == ["tinyshakespeare.txt"]

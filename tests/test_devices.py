@@ -6,6 +6,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers import in_pieces, loss_of
 from small_models import CASES, VOCAB, every_case, every_device, every_model, small_model, some_tokens
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -16,14 +17,6 @@ from efficient_transformers.checks import is_plain
 
 TOLERANCE = {"cpu": 1e-5, "cuda": 1e-4}  # a GPU adds in another order
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU with CUDA")
-
-
-def loss_of(model, tokens):
-    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
-
-
-def in_pieces(model, tokens, pieces, cache):
-    return torch.cat([model(piece, cache) for piece in tokens.split(pieces, dim=1)], dim=1)
 
 
 def use(model, tokens):

@@ -228,7 +228,7 @@ def test_other_words_or_values_have_another_id(changes):
 
 def test_words_and_values_are_escaped():
     alt, value = 'x < y & "z" <script>alert(1)</script>', '<b class="c">'
-    made = Explorer(lambda **_: write(1), alt, 20, **{"a<i>": [value, "&amp;"]})
+    made = Explorer(lambda **_: write(1), alt, dpi=20, **{"a<i>": [value, "&amp;"]})
     page = Page(made.static_html())
     assert [image["alt"] for image in page.all("img")] == [f"{alt} Here: a<i> {v}." for v in (value, "&amp;")]
     assert page.all("input")[0]["data-values"] == f"{value}|&amp;"

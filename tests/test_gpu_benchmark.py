@@ -72,7 +72,7 @@ def test_tests_that_fail_are_named(gpu, plan, tmp_path):
 def test_layers(gpu, plan, tmp_path):
     found = rows(gpu, "layers", plan, tmp_path)
     assert {row["precision"] for row in found} == {"float32", "bfloat16 autocast"}
-    assert len({row["layer"] for row in found}) == len(found) / 2 == 8
+    assert len({row["layer"] for row in found}) == len(found) / 2 == 14
     for row in found:
         assert row["ratio"] == pytest.approx(row["milliseconds"] / row["plain_milliseconds"])
         assert row["ratio"] > 0

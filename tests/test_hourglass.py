@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import assert_equal_up_to, cut_points, in_pieces, randomize
+from helpers import ForgetfulCache, assert_equal_up_to, cut_points, in_pieces, randomize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shifts import ShiftedBy
@@ -227,6 +227,17 @@ def test_up_sampling_gives_token_t_the_window_at_t_over_k():
         assert_equal_up_to(1e-6, row, part @ short[0, t // 3])
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("kind", [AvgPoolShortening, LinearPoolingShortening])
+def test_no_tokens_have_no_windows(kind, causal):
+    assert kind(8, 3, causal)(torch.zeros(2, 0, 8)).shape == (2, 0, 8)
+
+
+def test_two_sided_queries_see_every_key():
+    attention = CrossAttention(8, 2, query_step=1, key_step=3, causal=False)
+    assert torch.equal(attention.visible(7, 3), torch.ones(7, 3, dtype=torch.bool))
+
+
 def test_masks_of_resampling_follow_the_formula_of_the_released_code():
     k = 3
     down, up = (CrossAttention(8, 2, query_step=q, key_step=s) for q, s in ((k, 1), (1, k)))
@@ -312,13 +323,7 @@ def test_the_length_test_catches_a_truncation():
 def test_the_cache_test_catches_windows_that_start_anew():
     model, x = hourglass([4]), torch.randn(1, 16, 8)
 
-    class Forgetful(Cache):
-        def with_past(self, layer, x, n):
-            return F.pad(x, (0, 0, n, 0))
-
-    cache = Forgetful(1)
-    pieces = torch.cat([model(piece, cache) for piece in x.split([3, 13], dim=1)], dim=1)
-    assert (pieces - model(x)).abs().max() > 1e-3
+    assert (in_pieces(model, x, [3, 13], ForgetfulCache(1)) - model(x)).abs().max() > 1e-3
 
 
 # Two-sided

@@ -12,7 +12,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
 from torch import nn
 
 from efficient_transformers import (
@@ -99,12 +98,8 @@ def expected(mechanism, values):
 
 
 @pytest.fixture(scope="module")
-def page():
-    with sync_playwright() as playwright:
-        chromium = browser.launch(playwright)
-        tab = chromium.new_page(reduced_motion="reduce")
-        yield tab
-        chromium.close()
+def page(chromium):
+    return chromium.new_page(reduced_motion="reduce")
 
 
 def show(page, instrument):

@@ -1,6 +1,7 @@
 """Families and their options, starting weights, what an import costs, and what a printed model says."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, fields
@@ -12,6 +13,7 @@ from torch import nn
 
 from efficient_transformers import (
     FeedForward,
+    GMLPBlock,
     LanguageModel,
     MultiHeadAttention,
     PrimerLayer,
@@ -21,10 +23,30 @@ from efficient_transformers import (
     model_names,
 )
 from efficient_transformers.family import Family
-from efficient_transformers.models import FAMILIES
+from efficient_transformers.models import FAMILIES, find_family
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_heads": 2, "max_seq_len": 12}
-HEAVY = ("accelerate", "huggingface_hub", "matplotlib", "pooch", "safetensors", "scipy", "sklearn")
+ATTENTION = "n_heads=2, rotary=True, causal=True"
+CONVOLUTION = "8, n_heads=2, kernel_size=3, dilation=1, kernels="
+PRINTED = {  # of each family
+    "transformer": [ATTENTION],
+    "primer-ez": [ATTENTION, CONVOLUTION],
+    "primer": [ATTENTION, CONVOLUTION, "PrimerNorm(8, eps=1e-06)"],
+    "hourglass": [ATTENTION, "factor=4, causal=True"],
+    "gmlp": ["gate='split', weight='dense', max_seq_len=12, causal=True, fft=False"],
+}
+HEAVY = (
+    "IPython",
+    "accelerate",
+    "huggingface_hub",
+    "ipywidgets",
+    "matplotlib",
+    "pooch",
+    "safetensors",
+    "scipy",
+    "sklearn",
+    "tyro",
+)
 
 every_model = pytest.mark.parametrize("name", model_names())
 
@@ -76,10 +98,11 @@ def test_a_config_makes_the_same_model_again(name):
 def test_layers_begin_as_the_identity_unless_a_norm_follows(name):
     model = build_model(name, **SIZES).double()
     x = torch.randn(2, 9, 8, dtype=torch.float64)
-    for layer in model.modules():
-        if isinstance(layer, TransformerLayer):
-            change = (layer(x) - x).abs().max()
-            assert (change > 0.1) if isinstance(layer, PrimerLayer) else (change == 0)
+    layers = [layer for layer in model.modules() if isinstance(layer, TransformerLayer | GMLPBlock)]
+    assert len(layers) == model.config["n_layers"]
+    for layer in layers:
+        change = (layer(x) - x).abs().max()
+        assert (change > 0.1) if isinstance(layer, PrimerLayer) else (change == 0)
 
 
 def test_initialize_serves_layers_in_a_model_of_ones_own():
@@ -95,14 +118,14 @@ def test_initialize_serves_layers_in_a_model_of_ones_own():
 @every_model
 def test_a_printed_model_says_what_matters(name):
     printed = str(build_model(name, **SIZES))
-    if "mlp" in name:
-        assert "gate='split', weight='dense', max_seq_len=12, causal=True" in printed
-    else:
-        assert "n_heads=2, rotary=True, causal=True" in printed
-    if "primer" in name:
-        assert "8, n_heads=2, kernel_size=3, dilation=1, kernels=" in printed
-    if name == "hourglass":
-        assert "factor=4, causal=True" in printed
+    assert set(re.findall(r"(\w+)\(\)", printed)) <= {"ReLU", "SquaredReLU"}  # who has sizes tells them
+    for part in PRINTED[find_family(name)[0]]:
+        assert part in printed
+
+
+def test_a_printed_resampling_says_how_far_apart_queries_and_keys_are():
+    printed = str(build_model("hourglass", **SIZES, shortening="attention"))
+    assert "n_heads=2, rotary=True, causal=True, query_step=4, key_step=1" in printed
 
 
 def run_alone(code):
@@ -111,12 +134,15 @@ def run_alone(code):
 
 
 def test_an_import_loads_nothing_heavy_but_torch():
-    seconds, loaded = run_alone(
-        "import sys, time, torch; t = time.perf_counter(); import efficient_transformers;"
-        f"print(time.perf_counter() - t); print([m for m in {HEAVY} if m in sys.modules])"
-    )
-    assert loaded == "[]"
-    assert float(seconds) < 0.5  # 0.04 on a quiet machine
+    for _ in range(3):  # more tries if the machine was busy
+        seconds, loaded = run_alone(
+            "import sys, time, torch; t = time.process_time(); import efficient_transformers;"
+            f"print(time.process_time() - t); print([m for m in {HEAVY} if m in sys.modules])"
+        )
+        assert loaded == "[]"
+        if float(seconds) < 0.1:
+            return
+    pytest.fail(f"the import took {seconds} seconds beside PyTorch's")
 
 
 def test_figures_leave_the_readers_style_alone():

@@ -102,6 +102,14 @@ def test_three_heads_shared_kernels_by_default():
     assert MultiDConvHeadAttention(12, 3).conv_q.weight.shape == (1, 4, 3)
 
 
+def test_without_heads_each_channel_has_its_own_kernel():
+    conv, x = randomize(CausalDepthwiseConv(64)), torch.randn(2, 9, 64)
+    assert conv.weight.shape == (1, 64, 3)
+    padded = F.pad(x, (0, 0, 2, 0))
+    expected = sum(conv.weight[0, :, j] * padded[:, 2 - j : 11 - j] for j in range(3))
+    assert_equal_up_to(1e-6, conv(x), expected)
+
+
 @pytest.mark.parametrize(("sharing", "count"), [("all", 9), ("heads", 576), ("none", 4608)])
 def test_extra_parameters_of_eight_heads_of_64_channels(sharing, count):
     with_conv, without = MultiDConvHeadAttention(512, 8, sharing=sharing), MultiHeadAttention(512, 8)

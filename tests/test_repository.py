@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 import repository
+import yaml
+
+import efficient_transformers
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,6 +26,11 @@ def test_all_places_agree_with_the_address_of_record():
     assert {slug for _, slug in found} - CITED == {wanted}
     places = {path.name for path, _ in found}
     assert {"README.md", "pyproject.toml", "CITATION.cff", "01-transformer.md", "01-transformer.ipynb"} <= places
+
+
+def test_the_citation_has_the_packages_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == efficient_transformers.__version__
 
 
 @pytest.fixture
@@ -52,7 +60,7 @@ def test_make_repository_rewrites_every_place_and_back(copy):
     assert (copy / "README.md").read_text() == (ROOT / "README.md").read_text()
 
 
-def test_an_address_that_is_none_is_refused(copy):
+def test_what_is_not_an_address_is_refused(copy):
     refused = run(copy, "somebody/some-book")
     assert refused.returncode != 0
     assert "expected https://github.com/owner/name" in refused.stderr

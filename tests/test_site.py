@@ -14,7 +14,6 @@ import math_font
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
 from sphinx.util.inventory import InventoryFile
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,14 +86,6 @@ class Watched:
         self.page.set_viewport_size({"width": browser.WIDE, "height": 900})
         browser.visit(self.page, f"{self.home}/{path}")
         return self.page
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_playwright() as playwright:
-        instance = browser.launch(playwright)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture(scope="module")

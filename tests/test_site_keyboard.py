@@ -6,7 +6,6 @@ from pathlib import Path
 
 import browser
 import pytest
-from playwright.sync_api import sync_playwright
 
 SITE = Path(__file__).resolve().parent.parent / "_build" / "html"
 CHAPTERS = [page for page in browser.pages(SITE) if page.startswith("notebooks/")]
@@ -30,11 +29,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def tab():
-    with sync_playwright() as playwright:
-        chromium = browser.launch(playwright)
-        yield chromium.new_page(reduced_motion="reduce")
-        chromium.close()
+def tab(chromium):
+    return chromium.new_page(reduced_motion="reduce")
 
 
 def stops(tab, most):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import browser
 import pytest
-from playwright.sync_api import sync_playwright
 
 SITE = Path(__file__).resolve().parent.parent / "_build" / "html"
 RIGHT = {
@@ -29,11 +28,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def tab():
-    with sync_playwright() as playwright:
-        chromium = browser.launch(playwright)
-        yield chromium.new_page()
-        chromium.close()
+def tab(chromium):
+    return chromium.new_page()
 
 
 def search(tab, words):

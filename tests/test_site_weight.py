@@ -9,7 +9,6 @@ from pathlib import Path
 
 import browser
 import pytest
-from playwright.sync_api import sync_playwright
 
 SITE = Path(__file__).resolve().parent.parent / "_build" / "html"
 SLOWER = 4  # times: the processor
@@ -28,14 +27,6 @@ pytestmark = [
     pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
     pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_playwright() as playwright:
-        instance = browser.launch(playwright)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture(scope="module")

@@ -151,7 +151,19 @@ def test_a_last_line_that_lacks_only_its_end_is_a_record(runs, tmp_path, counted
     assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
 
 
-def test_lines_that_are_no_records_are_skipped_and_kept(runs, tmp_path):
+def test_options_of_old_records_have_todays_names():
+    record = study.current({"run": {"options": {"start": "random", "d_model": 8}}})
+    assert record["run"]["options"] == {"init": "random", "d_model": 8}
+
+
+def test_where_python_finds_the_source_alone_it_says_to_install_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "efficient_transformers.recorded", None)
+    for load in (study.load_study, study.load_seconds):
+        with pytest.raises(ModuleNotFoundError, match="install the package: pip install"):
+            load("resampling")
+
+
+def test_lines_that_are_not_records_are_skipped_and_kept(runs, tmp_path):
     path = tmp_path / "r.jsonl"
     run_study(runs[:1], path)
     good = path.read_text()

@@ -282,11 +282,18 @@ def test_learned_positions_with_a_cache_take_the_next_ones():
     assert torch.equal(torch.cat(pieces, 1), positions.weight.expand(2, -1, -1))
 
 
-@pytest.mark.parametrize("static", [False, True])
-def test_learned_positions_end(static):
-    positions, cache = LearnedPositions(4, 6), Cache(2, 9 if static else None)
+@pytest.mark.parametrize(
+    ("room", "error", "message"),
+    [
+        (None, ValueError, "the sequence length is 7; expected at most max_seq_len=6"),
+        (9, IndexError, "index 6 is out of bounds for dimension 0 with size 6"),
+    ],
+    ids=["growing", "static"],
+)
+def test_learned_positions_end(room, error, message):
+    positions, cache = LearnedPositions(4, 6), Cache(2, room)
     positions(torch.zeros(2, 4, 4), cache)
-    with pytest.raises((ValueError, IndexError)):
+    with pytest.raises(error, match=message):
         positions(torch.zeros(2, 3, 4), cache)
     with pytest.raises(ValueError, match="the sequence length is 7; expected at most max_seq_len=6"):
         positions(torch.zeros(2, 7, 4))

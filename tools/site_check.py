@@ -17,7 +17,7 @@ from sphinx.util import logging
 LINK = re.compile(r'\s(?:href|src)="([^"]*)"')
 ID = re.compile(r'\s(?:id|name)="([^"]*)"')
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")  # https:, mailto:, data:
-CODE = re.compile(r"<(script|template|textarea)\b(?![^>]*\bsrc=).*?</\1>", re.DOTALL)  # what is no markup of the page
+CODE = re.compile(r"<(script|template|textarea)\b(?![^>]*\bsrc=).*?</\1>", re.DOTALL)  # not the page's markup
 log = logging.getLogger(__name__)
 
 

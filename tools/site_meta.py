@@ -96,7 +96,7 @@ def find_address(app: Any, config: Any) -> None:
 
 
 def write_extra_pages(app: Any, error: Exception | None) -> None:
-    """The pages that are no part of the book; the root as well, before sphinx-external-toc would write a bare one."""
+    """The pages that are not part of the book; the root as well, before sphinx-external-toc would write a bare one."""
     if error or app.builder.name != "html":
         return
     base, folder = app.config.html_baseurl, Path(app.outdir)

@@ -47,9 +47,13 @@ def rotate(x: Tensor, start: int | Tensor = 0, step: int = 1) -> Tensor:
     Returns:
         The rotated tensor, of the same shape.
 
+    Raises:
+        ValueError: if ``K`` is odd.
+
     Source: Su et al., RoFormer, 2021, section 3.2.
     """
     T, K = x.shape[-2:]
+    require(K % 2 == 0, "the number of channels", K, "an even number, for rotary positions")
     exact = torch.promote_types(x.dtype, torch.float32)  # angles of half precision would be far too coarse
     pairs = x.view(*x.shape[:-1], K // 2, 2)  # (..., T, K/2, 2)
     if is_plain(x) and x.dtype == exact and isinstance(start, int) and fits_registers(x):
@@ -130,6 +134,8 @@ class Attention(nn.Module):
 
     def visible(self, n: int, m: int, start: int | Tensor = 0, device: torch.device | None = None) -> Tensor:
         """Which of ``m`` keys each of ``n`` queries from position ``start`` sees: bool ``[n, m]``."""
+        if not self.causal:
+            return torch.ones(n, m, dtype=torch.bool, device=device)
         queries = start + self.query_step * torch.arange(n, device=device)
         return self.key_step * torch.arange(m, device=device) <= queries[:, None]
 
@@ -157,8 +163,8 @@ class Attention(nn.Module):
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
         """The weights ``[batch, n_heads, n, m]`` that the fused kernel uses and does not keep."""
         scores = q @ k.mT / q.shape[-1] ** 0.5  # (B, H, n, m)
-        hidden = ~self.visible(q.shape[2], k.shape[2], device=q.device) & self.causal
-        return scores.masked_fill(hidden, -torch.inf).softmax(-1)
+        visible = self.visible(q.shape[2], k.shape[2], device=q.device)
+        return scores.masked_fill(~visible, -torch.inf).softmax(-1)
 
     def extra_repr(self) -> str:
         return f"n_heads={self.n_heads}, rotary={self.rotary}, causal={self.causal}"

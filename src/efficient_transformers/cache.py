@@ -6,7 +6,7 @@ What is notable:
   (a convolution's window).
 - Buffers double when they are full, so a token costs the same however many came before it; or they have their full
   size from the start, and the counts of positions are tensors, so that every step of a decoder has the same shapes.
-- A step that was interrupted is noticed by the next one: a cache is right, or it says that it is not.
+- A model's step that was interrupted is noticed by the next one: its cache is right, or it says that it is not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from .checks import require, require_int
+from .checks import is_plain, require, require_int
 
 
 class Cache:
@@ -24,6 +24,9 @@ class Cache:
 
     Pass the same cache with each piece, in order; the outputs are those of the whole sequence. Contents are
     detached: a cache is for decoding, not for training.
+
+    A model's step that is interrupted, by Ctrl-C for example, makes the cache refuse the next one. A layer, stack or
+    hourglass that is used without a model does not know where a step begins: its caller throws the cache away.
 
     With ``max_seq_len`` the cache is *static*: all buffers have their full size, so that a decoding step under
     ``torch.compile(model, fullgraph=True, dynamic=False)`` is compiled once, and never again as the text grows. Read
@@ -163,6 +166,9 @@ class Cache:
         kind = rows.dtype if isinstance(rows, Tensor) else type(rows).__name__
         require(kind == torch.int64, "rows", kind, "a torch.int64 tensor", TypeError)
         require(rows.dim() == 1 and len(rows) > 0, "rows.shape", tuple(rows.shape), "[new batch size], not 0")
+        if is_plain(rows):  # an empty cache has no tensor that would notice
+            for row in rows.tolist():
+                require(0 <= row < self.batch_size, "a row", row, f"0 to {self.batch_size - 1}", IndexError)
         return self._copy(len(rows), lambda x: x.index_select(0, rows.to(x.device)))
 
     def __deepcopy__(self, memo: object) -> Cache:

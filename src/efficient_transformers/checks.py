@@ -29,10 +29,14 @@ def require_int(argument: str, value: Any, at_least: int | None = None) -> None:
     require(at_least is None or value >= at_least, argument, value, expected)
 
 
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is a number; True and False do not count as such."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def require_number(argument: str, value: Any) -> None:
     """Raise TypeError unless ``value`` is a number, and ValueError unless it is finite."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    require(is_number, argument, value, "a number", TypeError)
+    require(is_number(value), argument, value, "a number", TypeError)
     require(math.isfinite(value), argument, value, "a finite number")
 
 
@@ -50,7 +54,7 @@ def require_bool(argument: str, value: Any) -> None:
 def require_probability(argument: str, value: Any) -> None:
     """Raise unless ``value`` is a number from 0 to below 1."""
     expected = "a probability, at least 0 and less than 1"
-    require(isinstance(value, int | float), argument, value, expected, TypeError)
+    require(is_number(value), argument, value, expected, TypeError)
     require(0 <= value < 1, argument, value, expected)
 
 

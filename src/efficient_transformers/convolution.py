@@ -46,7 +46,8 @@ class CausalDepthwiseConv(nn.Module):
 
     Raises:
         TypeError: if ``kernel_size`` or ``dilation`` is not an int.
-        ValueError: if one of them is below 1, ``n_heads`` does not divide ``d_model``, or a name is unknown.
+        ValueError: if one of them is below 1, ``n_heads`` does not divide ``d_model``, a name is unknown, or a
+            sequence has no tokens.
 
     Source: So et al., 2021, abstract and released code (sharing ``"none"``, no dilation, no bias).
     """
@@ -80,6 +81,7 @@ class CausalDepthwiseConv(nn.Module):
         return p.expand(self.n_heads, self.d_model // self.n_heads, -1).flatten(0, 1)
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        require(x.shape[1] > 0, "the sequence length", x.shape[1], "at least one token")
         past = (self.kernel_size - 1) * self.dilation
         x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, past+T, D)
         kernel = self.per_channel(self.weight.flip(2)).unsqueeze(1)  # (D, 1, W)

@@ -65,7 +65,7 @@ class DigitClassifier(nn.Module):
         ValueError: if the images or the mask have another shape.
     """
 
-    def __init__(self, d_model: int = 32, d_ffn: int = 64, n_layers: int = 8, side: int = 8) -> None:
+    def __init__(self, d_model: int = 32, d_ffn: int = 64, *, n_layers: int = 8, side: int = 8) -> None:
         super().__init__()
         require_int("side", side, at_least=1)
         self.side = side
@@ -124,7 +124,7 @@ class DigitTraining:
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, images: Tensor, labels: Tensor, mask: Tensor | None = None) -> float:
+def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, mask: Tensor | None = None) -> float:
     """The share of images whose largest logit is that of their label."""
     logits = model(images) if mask is None else model(images, mask)
     return (logits.argmax(1) == labels).float().mean().item()

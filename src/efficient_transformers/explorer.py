@@ -57,6 +57,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
         self,
         draw: Callable[..., Figure],
         alt: str,
+        *,
         dpi: int = 80,
         start: Mapping[str, Any] | None = None,
         **values: Iterable[Any],

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .cache import Cache
-from .checks import require, require_bool, require_int, require_seed
+from .checks import require, require_bool, require_int, require_number, require_seed
 
 
 class Decoder(Protocol):
@@ -52,11 +52,13 @@ def generate(
         int64 ``[batch, seq + max_new_tokens]``, the prompt included.
 
     Raises:
-        TypeError: if the prompt is not int64, or a count or the seed is not an int.
-        ValueError: if ``temperature < 0``, ``top_k < 1``, or the prompt is empty, outside the vocabulary or too long.
+        TypeError: if the prompt is not int64, the temperature not a number, or a count or the seed not an int.
+        ValueError: if the temperature is below 0 or not finite, ``top_k < 1``, or the prompt is empty, outside the
+            vocabulary or too long.
     """
     model.check_tokens(prompt)
     require_int("max_new_tokens", max_new_tokens, at_least=0)
+    require_number("temperature", temperature)
     require(temperature >= 0, "temperature", temperature, "0 or more")
     if top_k is not None:
         require_int("top_k", top_k, at_least=1)

@@ -120,7 +120,7 @@ class SpatialGatingUnit(nn.Module):
         check_room(0 if cache is None else cache.length(self), x.shape[1], self.max_seq_len)
 
     def forward(
-        self, z: Tensor, cache: Cache | None = None, mask: Tensor | None = None, attended: Tensor | None = None
+        self, z: Tensor, cache: Cache | None = None, mask: Tensor | None = None, *, attended: Tensor | None = None
     ) -> Tensor:
         T, start = z.shape[1], 0 if cache is None else cache.length(self)
         self.check(z, cache, mask)
@@ -135,7 +135,8 @@ class SpatialGatingUnit(nn.Module):
 
     def extra_repr(self) -> str:
         kind = "dense" if self.weight.dim() == 2 else "toeplitz"
-        return f"gate={self.kind!r}, weight={kind!r}, max_seq_len={self.max_seq_len}, causal={self.causal}"
+        sizes = f"max_seq_len={self.max_seq_len}, causal={self.causal}"
+        return f"gate={self.kind!r}, weight={kind!r}, {sizes}, fft={self.fft}"
 
 
 def check_gate(gate: str, weight: str, fft: bool) -> None:
@@ -245,7 +246,7 @@ class GMLPBlock(nn.Module):
         z = self.norm(x)  # (B, T, D)
         attended = None if self.attention is None else self.attention(z, cache, mask)
         z = F.gelu(self.up(z))  # (B, T, F)
-        z = self.gate(z, cache, mask, attended)  # (B, T, F/2)
+        z = self.gate(z, cache, mask, attended=attended)  # (B, T, F/2)
         return x + self.dropout(self.down(z))
 
     def branch_ends(self) -> list[nn.Linear]:

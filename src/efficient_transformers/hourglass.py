@@ -47,7 +47,7 @@ class Hourglass(nn.Module):
         ``[batch, seq, d_model]`` to ``[batch, seq, d_model]``.
 
     Raises:
-        TypeError: if ``d_model`` is not an int, or a stack is not a module.
+        TypeError: if ``d_model`` is not an int, a stack is not a module, or a shortening or up-sampling has no factor.
         ValueError: if shortening and up-sampling differ in their factor, for a sequence without tokens, or a cache
             where the shortening is not causal.
 
@@ -69,6 +69,8 @@ class Hourglass(nn.Module):
         require_int("d_model", d_model, at_least=1)
         for name, module in (("before", before), ("inside", inside), ("after", after)):
             require_module(name, module)
+        for name, module in (("shorten", shorten), ("up_sample", up_sample)):
+            require(hasattr(module, "factor"), name, type(module).__name__, "a module with a factor", TypeError)
         k = shorten.factor
         require(up_sample.factor == k, "up_sample.factor", up_sample.factor, f"{k}, as the shortening has")
         self.d_model = d_model

@@ -88,10 +88,10 @@ class LanguageModel(nn.Module):
         if cache is not None:
             cache.begin(self)
         x = self.dropout(self.embedding(tokens))  # (B, T, D)
-        x = self.norm(self.body(x, cache))
+        logits = self.norm(self.body(x, cache)) @ self.embedding.weight.T  # (B, T, V)
         if cache is not None:
-            cache.end(self, tokens)
-        return x @ self.embedding.weight.T  # (B, T, V)
+            cache.end(self, tokens)  # the last thing in a step: whoever interrupts it before then has no logits
+        return logits
 
     generate = generate
 

@@ -19,7 +19,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from .attention import MultiHeadAttention
 from .cache import Cache
-from .checks import is_plain, require, require_int, require_known
+from .checks import is_plain, require, require_int, require_known, require_number
 from .convolution import CausalDepthwiseConv, Init, Sharing, check_conv
 from .family import Family, Sizes
 from .transformer import FeedForward, TransformerLayer
@@ -143,13 +143,18 @@ class PrimerNorm(nn.Module):
     Shapes:
         ``[..., d_model]`` to the same shape.
 
+    Raises:
+        TypeError: if ``d_model`` is not an int, or ``eps`` not a number.
+        ValueError: if ``d_model`` is below 1, or ``eps`` is not above 0.
+
     Source: the paper's released code, ``primer_norm``.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
         super().__init__()
         require_int("d_model", d_model, at_least=1)
-        require(isinstance(eps, float) and eps > 0, "eps", eps, "a float above 0")
+        require_number("eps", eps)
+        require(eps > 0, "eps", eps, "more than 0")
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
@@ -159,6 +164,9 @@ class PrimerNorm(nn.Module):
         centered = wide - wide.mean(-1, keepdim=True)
         variance = centered.square().mean(-1, keepdim=True)  # the same, and never below 0 by rounding
         return (centered * (variance + self.eps).rsqrt() * self.weight + self.bias).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.weight)}, eps={self.eps}"
 
 
 class PrimerLayer(TransformerLayer):

@@ -19,25 +19,25 @@ from .transformer import FeedForward
 
 
 class ShiftRight(nn.Module):
-    """Put ``shift`` zeros, or with a cache the last ``shift`` inputs, before the sequence; nothing falls off its end.
+    """Put ``n`` zeros, or with a cache the last ``n`` inputs, before the sequence; nothing falls off its end.
 
     Args:
-        shift: number of positions.
+        n: number of positions.
 
     Shapes:
-        ``[batch, seq, d_model]`` to ``[batch, shift + seq, d_model]``.
+        ``[batch, seq, d_model]`` to ``[batch, n + seq, d_model]``.
     """
 
-    def __init__(self, shift: int) -> None:
+    def __init__(self, n: int) -> None:
         super().__init__()
-        require_int("shift", shift, at_least=0)
-        self.shift = shift
+        require_int("n", n, at_least=0)
+        self.n = n
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
-        return F.pad(x, (0, 0, self.shift, 0)) if cache is None else cache.with_past(self, x, self.shift)
+        return F.pad(x, (0, 0, self.n, 0)) if cache is None else cache.with_past(self, x, self.n)
 
     def extra_repr(self) -> str:
-        return str(self.shift)
+        return str(self.n)
 
 
 class Shortening(nn.Module):
@@ -90,7 +90,7 @@ class AvgPoolShortening(Shortening):
         windows = self.windows(x, cache)  # (B, n, k, D)
         size = torch.full((windows.shape[1], 1), self.factor, device=x.device)
         if not self.causal:
-            size[-1] -= -x.shape[1] % self.factor  # the last window may be incomplete
+            size[-1:] -= -x.shape[1] % self.factor  # the last window may be incomplete
         return windows.sum(2) / size.to(x.dtype)  # (B, n, D)
 
 
@@ -191,6 +191,9 @@ class CrossAttention(Attention):
         """The weights ``[batch, n_heads, n, m]``."""
         q, k = self.turn(self.split(self.query(x)), self.split(self.key(memory)), 0, 0)
         return self.weights(q, k)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, query_step={self.query_step}, key_step={self.key_step}"
 
 
 class Resampling(nn.Module):

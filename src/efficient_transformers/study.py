@@ -146,7 +146,7 @@ def append_record(record: Record, path: Path) -> None:
 
 
 def read_records(path: Path) -> list[Record]:
-    """The records of a file. A line that is none, cut off for example, is reported with a warning and skipped."""
+    """The records of a file. Any other line, one cut off for example, is reported with a warning and skipped."""
     records = []
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
@@ -161,12 +161,25 @@ RENAMED = {"start": "init"}  # options of build_model that records of before hav
 
 
 def current(record: Record) -> Record:
-    """A record with today's names of options; an error of Python's if it is none."""
+    """A record with today's names of options; an error of Python's if it is not a record."""
     run = dict(record["run"])
     require(isinstance(record.get("metrics", []), list), "metrics", record.get("metrics"), "a list")
     if "options" in run:
         run["options"] = {RENAMED.get(name, name): value for name, value in run["options"].items()}
     return {**record, "run": run}
+
+
+def results(package: str) -> Path:
+    """The folder of results, ``"recorded"`` or ``"measured"``, that the installed package has.
+
+    Raises:
+        ModuleNotFoundError: if there is none, since Python found the package's source alone.
+    """
+    try:
+        return Path(str(files(f"efficient_transformers.{package}")))
+    except ModuleNotFoundError as error:
+        where = "the book's results, which stand beside the source and not in it"
+        raise ModuleNotFoundError(f"this Python has not {where}; install the package: pip install .") from error
 
 
 def load_study(name: str) -> list[Record]:
@@ -175,7 +188,7 @@ def load_study(name: str) -> list[Record]:
     Raises:
         ValueError: if there is no such study; the message lists those there are.
     """
-    folder = Path(str(files("efficient_transformers.recorded")))
+    folder = results("recorded")
     require_known("name", name, sorted(path.stem for path in folder.glob("*.jsonl")))
     return read_records(folder / f"{name}.jsonl")
 
@@ -254,7 +267,7 @@ def mean_curve(records: Iterable[Record], seconds_per_step: float) -> Metrics:
     )
 
 
-def time_steps(runs: Iterable[Run], path: Path, rounds: int = 9, steps: int = 20) -> None:
+def time_steps(runs: Iterable[Run], path: Path, *, rounds: int = 9, steps: int = 20) -> None:
     """Measure what a step of each run takes, and write the medians to ``path``.
 
     All runs train ``steps`` steps in turn, ``rounds`` times, so that a slow minute of the machine hits all of them.
@@ -279,7 +292,7 @@ def time_steps(runs: Iterable[Run], path: Path, rounds: int = 9, steps: int = 20
 
 def load_seconds(name: str) -> dict[str, float]:
     """The measured seconds per step of each label of one of the book's studies."""
-    path = Path(str(files("efficient_transformers.recorded"))) / f"{name}-seconds.json"
+    path = results("recorded") / f"{name}-seconds.json"
     return dict(json.loads(path.read_text(encoding="utf-8"))["seconds_per_step"])
 
 
@@ -296,8 +309,8 @@ def load_step_time(run: Record) -> Record:
     """
     training = run["training"]
     key = json.dumps([run["model"], run["options"], training["batch_size"], training["seq_len"]], sort_keys=True)
-    stored = Path(str(files("efficient_transformers.recorded"))) / "step-times.json"
-    times = {time["key"]: time for time in json.loads(stored.read_text(encoding="utf-8"))["times"]}
+    stored = (results("recorded") / "step-times.json").read_text(encoding="utf-8")
+    times = {time["key"]: time for time in json.loads(stored)["times"]}
     require_known("the model and size", key, times)
     return times[key]
 
@@ -308,7 +321,7 @@ def load_benchmark(name: str) -> Record:
     Raises:
         ValueError: if there is no such benchmark; the message lists those there are.
     """
-    folder = Path(str(files("efficient_transformers.measured")))
+    folder = results("measured")
     require_known("name", name, sorted(path.stem for path in folder.glob("*.json")))
     return dict(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
 

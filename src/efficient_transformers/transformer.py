@@ -41,6 +41,7 @@ class FeedForward(nn.Module):
         require_int("d_model", d_model, at_least=1)
         require_int("d_ff", d_ff, at_least=1)
         require_module("activation", activation)
+        self.d_model = d_model
         self.up = nn.Linear(d_model, d_ff, bias=False)
         self.activation = activation
         self.down = nn.Linear(d_ff, d_model, bias=False)
@@ -62,7 +63,8 @@ class TransformerLayer(nn.Module):
         ``[batch, seq, d_model]`` to ``[batch, seq, d_model]``.
 
     Raises:
-        TypeError, ValueError: for blocks that are not modules, a size below 1, a dropout that is not a probability.
+        TypeError: for blocks that are not modules, or a size that is not an int.
+        ValueError: for a size below 1, a block of another ``d_model``, or a dropout that is not a probability.
 
     Source: Xiong et al., On Layer Normalization in the Transformer Architecture, 2020.
     """
@@ -86,9 +88,11 @@ class TransformerLayer(nn.Module):
 
 def check_layer(attention: nn.Module, feed_forward: nn.Module, d_model: int, dropout: float) -> None:
     """Raise unless a layer can be made of these."""
-    require_module("attention", attention)
-    require_module("feed_forward", feed_forward)
     require_int("d_model", d_model, at_least=1)
+    for name, block in (("attention", attention), ("feed_forward", feed_forward)):
+        require_module(name, block)
+        channels = getattr(block, "d_model", d_model)  # a module of the reader's may not say
+        require(channels == d_model, f"{name}.d_model", channels, f"{d_model}, as the layer has")
     require_probability("dropout", dropout)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..figures import leak_maps
 from ..gmlp import SpatialGatingUnit
 from .checking import WrongAnswerError, close, compare, exercise, expect
 
@@ -32,15 +34,7 @@ def leaks(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 def show_leaks(found: Tensor) -> None:
     """Draw a leak map where there is a notebook to draw it in."""
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return
-    if get_ipython() is not None:
-        import matplotlib.pyplot as plt  # heavy libraries are imported where they are used
-
-        from ..figures import leak_maps
-
+    if "inline" in plt.get_backend():
         leak_maps({"your function": found})
         plt.show()
 

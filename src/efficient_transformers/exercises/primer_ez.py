@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..figures import leak_maps
+from ..inspection import leak_map
 from .checking import compare, exercise, expect
 
 LETTERS = "the"
@@ -40,11 +43,6 @@ class Convolution(nn.Module):
 
 def leaks(function: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> int:
     """How many tokens of its future an output depends on at most; if any, the leak map is drawn."""
-    import matplotlib.pyplot as plt  # heavy libraries are imported where they are used
-
-    from ..figures import leak_maps
-    from ..inspection import leak_map
-
     seen = leak_map(Convolution(function, weight), 9)
     ahead = max((int(s - t) for t, s in seen.nonzero()), default=0)
     if ahead > 0:

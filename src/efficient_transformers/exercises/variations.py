@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..attention import rotate
+from ..figures import leak_maps
 from .checking import compare, exercise, expect
 
 
@@ -159,10 +161,6 @@ def reads(y: Tensor, x: Tensor) -> Tensor:
 
 def draw(leak: Tensor) -> None:
     """Show the reader's own leak map, in a notebook."""
-    import matplotlib.pyplot as plt
-
-    from ..figures import leak_maps
-
     if "inline" not in plt.get_backend():
         return
     leak_maps({"your convolution": leak.where(leak > 1e-6, 0)})

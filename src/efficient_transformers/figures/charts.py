@@ -40,6 +40,7 @@ def curves(
     panels: Mapping[str, Mapping[str, Line]],
     xlabel: str,
     ylabel: str,
+    *,
     marker: str = "",
     log: bool = False,
     ylim: tuple[float | None, float | None] | None = None,
@@ -113,6 +114,7 @@ def dots(values: Mapping[str, Sequence[Sequence[float]]], places: Sequence[str],
 def plot_losses(
     runs: Mapping[str, Metrics],
     ax: Axes | None = None,
+    *,
     against: str = "step",
     target: float | None = None,
     target_name: str = "",
@@ -143,7 +145,7 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoo
     """The same runs against steps and against time, below a loss of ``zoom``."""
     figure, axes = panel_grid(2, 2.9, sharey=True)
     for ax, against in zip(axes, ("step", "seconds"), strict=True):
-        plot_losses(runs, ax, against, target).legend_ = None
+        plot_losses(runs, ax, against=against, target=target).legend_ = None
         ax.set_ylim(top=zoom)
     axes[1].set_ylabel("")
     handles, labels = axes[0].get_legend_handles_labels()

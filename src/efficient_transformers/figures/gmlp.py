@@ -74,7 +74,7 @@ def triangle_tiles(tiles: Sequence[tuple[slice, slice]], T: int) -> Figure:
 
 
 @styled
-def loss_in_band(live: Metrics, recorded: Sequence[Metrics], margin: float, top: float) -> Figure:
+def loss_in_band(live: Metrics, recorded: Sequence[Metrics], *, margin: float, top: float) -> Figure:
     """The validation loss of a run, and a band of ``margin`` nats to both sides of the mean of recorded runs."""
     figure, ax = plt.subplots(figsize=(WIDTH, 3.0), layout="constrained")
     steps = [record["step"] for record in recorded[0]]
@@ -89,7 +89,7 @@ def loss_in_band(live: Metrics, recorded: Sequence[Metrics], margin: float, top:
 
 
 @styled
-def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], back: int = 16) -> Figure:
+def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], *, back: int = 16) -> Figure:
     """A causal spatial matrix as an image, and below it rows and the mean of all, aligned at the diagonal."""
     figure, (top, below) = plt.subplots(2, 1, figsize=(4.8, 6.0), layout="constrained", height_ratios=(1.5, 1))
     w = weight.detach().float().cpu().tril()

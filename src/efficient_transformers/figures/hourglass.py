@@ -20,7 +20,7 @@ FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of 
 
 
 @styled
-def waist(factor: int, tokens: int = 24, window: int = 2, reach: int = 7) -> Figure:
+def waist(factor: int, tokens: int = 24, *, window: int = 2, reach: int = 7) -> Figure:
     """Two layers on all tokens, six on windows, two on all tokens: a box for each vector, one window followed.
 
     Window ``j`` ends at token ``j * factor``. Arrows go from the tokens of ``window`` to it, and on to those that

@@ -140,10 +140,8 @@ def legend_above(figure: Figure, entries: Mapping[str, Any]) -> None:
     rows = -(-len(entries) // columns)
     columns = -(-len(entries) // rows)  # rows of equal length
     figure.set_figheight(figure.get_figheight() + 1.45 * EM * rows)
-    figure.legend(
-        list(entries.values()), list(entries), loc="outside upper center", ncols=columns, columnspacing=1.2,
-        handlelength=2.2, handletextpad=0.5, borderaxespad=0.2,
-    )  # fmt: skip
+    spacing = {"columnspacing": 1.2, "handlelength": 2.2, "handletextpad": 0.5, "borderaxespad": 0.2}
+    figure.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=columns, **spacing)
 
 
 def bare_grid(ax: Axes, rows: int, columns: int, color: str = "#CCCCCC", lw: float = 0.5) -> None:
