@@ -67,7 +67,7 @@ def tensorboard(folder: Path, tokens_per_step: int) -> Callable[[Record], None]:
         raise ModuleNotFoundError("tensorboard is not installed; expected it: pip install tensorboard") from error
     writer: Any = SummaryWriter(str(folder))
 
-    def write(record: Record) -> None:
+    def add(record: Record) -> None:
         step = int(record["step"])
         for name in ("train_loss", "validation_loss"):
             if name in finite(record):
@@ -76,5 +76,11 @@ def tensorboard(folder: Path, tokens_per_step: int) -> Callable[[Record], None]:
             speed = step * tokens_per_step / record["seconds"]
             writer.add_scalar("tokens_per_second", speed, step)
         writer.flush()
+
+    def write(record: Record) -> None:
+        try:
+            add(record)
+        except OSError as error:  # TensorBoard's writer does not try again; metrics.jsonl does
+            warnings.warn(f"nothing more is written for TensorBoard to {folder} ({reason(error)})", stacklevel=2)
 
     return write
