@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 
 from efficient_transformers.digits import DigitTraining, digit_record
-from efficient_transformers.study import append_record, environment, read_records
+from efficient_transformers.recording import claimed, recorded
+from efficient_transformers.study import append_record, environment
 
 RESULTS = Path(__file__).parent / "results" / "digits.jsonl"
 RUNS = [DigitTraining(seed=seed) for seed in (0, 1, 2)]
@@ -22,12 +23,12 @@ RUNS = [DigitTraining(seed=seed) for seed in (0, 1, 2)]
 
 def main() -> None:
     torch.set_num_threads(1)
-    done = [record["run"] for record in read_records(RESULTS)] if RESULTS.exists() else []
     for run in RUNS:
-        if asdict(run) not in done:
-            record = digit_record(run) | environment()
-            append_record(record, RESULTS)
-            print(json.dumps(record), flush=True)
+        with claimed(asdict(run), RESULTS, wait=True):
+            if not recorded(asdict(run), RESULTS):
+                record = digit_record(run) | environment()
+                append_record(record, RESULTS)
+                print(json.dumps(record), flush=True)
 
 
 if __name__ == "__main__":

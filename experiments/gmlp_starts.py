@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from efficient_transformers import GMLPBlock, LanguageModel, TrainingConfig, build_model, load_corpus, train
 from efficient_transformers.family import parameter_count
 from efficient_transformers.logs import finite
-from efficient_transformers.study import Record, Run, append_record, environment, read_records
+from efficient_transformers.recording import Run, run_study
+from efficient_transformers.study import Record, environment
 
 RESULTS = Path(__file__).parent / "results" / "gmlp-starts.jsonl"
 
@@ -101,12 +102,7 @@ def toeplitz_share(weight: Tensor) -> float:
 
 def main() -> None:
     torch.set_num_threads(1)
-    done = [record["run"] for record in read_records(RESULTS)] if RESULTS.exists() else []
-    for run in RUNS:
-        if run.describe() not in done:
-            record = execute(run)
-            append_record(record, RESULTS)
-            print(run.label, run.training.seed, record["metrics"][-1], record["toeplitz"], flush=True)
+    run_study(RUNS, RESULTS, execute)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,13 @@ from efficient_transformers.protocol import (
     TUNING_TARGETS,
     Entry,
     Study,
-    check_records,
     missing_trials,
     next_rates,
     octaves,
     tuned_losses,
 )
+from efficient_transformers.recording import claimed
+from efficient_transformers.rules import check_records
 from efficient_transformers.study import Record, append_record, environment, read_records
 from efficient_transformers.training import parameter_groups
 from efficient_transformers.trials import execute_trial
@@ -141,12 +142,15 @@ def run_declared(studies: Iterable[Study], index: int = 0, of: int = 1) -> None:
 
 
 def run_entry(study: Study, entry: Entry) -> None:
-    """Tune an entry, then run its seeds; what is recorded is not run again."""
+    """Tune an entry, then run its seeds; what is recorded is not run again, nor what another process is at."""
+    path = RESULTS / f"{study.name}.jsonl"
     while trials := missing_trials(entry, records_of(study)):
-        trial = trials[0]
-        print(f"{time.strftime('%H:%M:%S')}  {study.name}: {trial.role}, {entry.label}, ", end="")
-        print(f"rate {trial.rate:g}, seed {trial.seed}", flush=True)
-        append_record(execute_trial(study, trial, build, show_progress=False), RESULTS / f"{study.name}.jsonl")
+        for trial in trials:
+            with claimed(trial.describe(), path, wait=trial == trials[-1]) as ours:
+                if ours and trial in missing_trials(entry, records_of(study)):  # still, perhaps after a wait
+                    print(f"{time.strftime('%H:%M:%S')}  {study.name}: {trial.role}, {entry.label}, ", end="")
+                    print(f"rate {trial.rate:g}, seed {trial.seed}", flush=True)
+                    append_record(execute_trial(study, trial, build, show_progress=False), path)
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from planning import measure, print_plan, run_declared
 
 from efficient_transformers import TrainingConfig
 from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
-from efficient_transformers.study import Run, run_study, time_steps
+from efficient_transformers.recording import Run, run_study, time_steps
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
@@ -209,6 +209,8 @@ def main() -> None:
     names = arguments.names or list(DECLARED)
     if unknown := set(names) - set(known):
         parser.error(f"names is {sorted(unknown)}; expected some of {known}")
+    if arguments.seeds and (protocol := sorted(set(names) - set(STUDIES))):
+        parser.error(f"seeds is {arguments.seeds}; expected none with {protocol}, whose seeds are declared")
     seeds = {run.training.seed for name in names if name in STUDIES for run in STUDIES[name]}
     if unknown_seeds := set(arguments.seeds or ()) - seeds:
         parser.error(f"seeds is {sorted(unknown_seeds)}; expected some of {sorted(seeds)}")

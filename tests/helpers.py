@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import torch
@@ -25,6 +26,11 @@ def cut_points(draw, at_most):
     length = draw(st.integers(1, at_most))
     cuts = sorted(draw(st.sets(st.integers(1, length - 1)))) if length > 1 else []
     return [end - start for start, end in pairwise([0, *cuts, length])]
+
+
+def without_seconds(metrics):
+    """What was measured, without the clock, and without the training loss before the first step, which is NaN."""
+    return [{k: v for k, v in record.items() if k != "seconds" and not math.isnan(v)} for record in metrics]
 
 
 def in_pieces(module, x, pieces, cache=None):

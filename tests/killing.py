@@ -1,8 +1,9 @@
-"""Train in a folder, be killed at random moments, resume, until the run is at its end.
+"""Train in a folder, be killed at random moments and at chosen ones, resume, until the run is at its end.
 
     python killing.py FOLDER TEXT KILLS SEED
 
-Each start is a fork of this process, so that none waits for imports. Prints the step of the checkpoint after each kill.
+Each start is a fork of this process, so that none waits for imports. Prints the step of the checkpoint after each kill,
+with the moment if it was chosen.
 """
 
 import os
@@ -15,16 +16,55 @@ from pathlib import Path
 import torch
 
 import efficient_transformers.__main__ as cli
+import efficient_transformers.runs as runs
 from efficient_transformers import Checkpoints, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers.files import PARTIAL
 
 SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2", "--seq-len", "8"]
 TRAINING = ["--steps", "40", "--eval-every", "10", "--eval-batches", "1", "--dropout", "0.2", "--checkpoint-every", "2"]
 
 
-def start(*arguments):
-    """A process that runs the command line."""
+MOMENTS = [("beginning", 0), ("half", 1), ("half", 3), ("written", 3), ("replaced", 3), ("ending", 0)]
+
+
+def die_at(moment, number):
+    """Have this process kill itself while it begins, at a moment of the given checkpoint, or while it ends."""
+    saved, save, replace, write_text, save_model = 0, torch.save, Path.replace, runs.write_text, runs.saving.write
+
+    def die_if(condition):
+        if condition:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def dying_save(content, path):
+        nonlocal saved
+        saved += 1
+        save(content, path)
+        if (moment, number) == ("half", saved):
+            os.truncate(path, path.stat().st_size // 2)
+        die_if(moment in ("half", "written") and saved == number)
+
+    def dying_replace(path, target):
+        replace(path, target)
+        die_if(moment == "replaced" and target.name == "checkpoint.pt" and saved == number)
+
+    def dying_write_text(path, text):
+        die_if(moment == "beginning" and path.name == "run.json")
+        write_text(path, text)
+
+    def dying_save_model(*arguments):
+        save_model(*arguments)
+        die_if(moment == "ending")
+
+    torch.save, Path.replace = dying_save, dying_replace
+    runs.write_text, runs.saving.write = dying_write_text, dying_save_model
+
+
+def start(*arguments, die=None):
+    """A process that runs the command line, and kills itself at a moment if it is told so."""
     child = os.fork()
     if child == 0:
+        if die:
+            die_at(*die)
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         sys.argv = ["efficient_transformers", *map(str, arguments)]
@@ -55,14 +95,9 @@ def main(folder, text, kills, seed):
     duration = time.perf_counter() - begun
     moments, interrupted, ends = random.Random(seed), folder / "killed", 0
     while kills > 0:
-        if not (interrupted / "run.json").exists():  # killed before there was anything to resume
-            for file in interrupted.glob("*") if interrupted.exists() else ():
-                file.unlink()
-            if interrupted.exists():
-                interrupted.rmdir()
+        if not interrupted.exists():  # killed before there was anything to resume
             child = start(*train_it, "--out", interrupted)
-        elif (interrupted / "training.json").exists():
-            print("ended")  # before it could be killed: begin another
+        elif (interrupted / "training.json").exists():  # before it could be killed: begin another
             ends += 1
             os.rename(interrupted, folder / f"killed-{ends}")
             continue
@@ -74,9 +109,21 @@ def main(folder, text, kills, seed):
             kills -= 1
             state = Checkpoints(interrupted / "checkpoint.pt").load()
             print(state and state["step"], flush=True)
-    if not (interrupted / "training.json").exists():
-        begun_again = [*train_it, "--out", interrupted]
-        assert finish(start(*(["resume", interrupted] if (interrupted / "run.json").exists() else begun_again))) == 0
+    go_on(interrupted, train_it)
+    for moment, number in MOMENTS:
+        interrupted = folder / f"killed-{moment}-{number}"
+        assert finish(start(*train_it, "--out", interrupted, die=(moment, number))) == -signal.SIGKILL
+        state = Checkpoints(interrupted / "checkpoint.pt").load()
+        left = interrupted.exists() and any(interrupted.glob(f"{PARTIAL}*"))
+        print(f"{moment}-{number}:{state and state['step']}:{left}", flush=True)
+        go_on(interrupted, train_it)
+
+
+def go_on(folder, train_it):
+    """To the end, whatever was reached."""
+    if not (folder / "training.json").exists():
+        line = ["resume", folder] if folder.exists() else [*train_it, "--out", folder]
+        assert finish(start(*line)) == 0
 
 
 if __name__ == "__main__":

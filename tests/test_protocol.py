@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import random
 import sys
 from dataclasses import replace
@@ -17,7 +18,7 @@ from declared import STUDIES, shortening, times
 from declared.head_to_head import families, table
 from declared.sizes import D_MODEL, VOCABULARY, baseline, count, on_paper
 
-from efficient_transformers import load_corpus, protocol, trials
+from efficient_transformers import load_corpus, rules, trials
 from efficient_transformers.cost import multiply_adds
 from efficient_transformers.protocol import (
     RATES,
@@ -26,11 +27,10 @@ from efficient_transformers.protocol import (
     Entry,
     Study,
     Trial,
-    check_records,
     chosen_rate,
     missing_trials,
-    problems,
 )
+from efficient_transformers.rules import check_records, problems
 from efficient_transformers.trials import execute_trial
 
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
@@ -220,6 +220,11 @@ BAD = {
     "an unknown role": (spoiled(5, role="shown"), "has the role 'shown'"),
     "another device": (spoiled(3, device="a GPU"), "was run on ['a GPU', 'cpu']; expected one kind of device"),
     "no device": (spoiled(3, device=None), "was run on ['None', 'cpu']"),
+    "a reported run that broke down": (
+        spoiled(5, validation={"loss": None, "broke_down": "nan"}),
+        "broke down, and has the loss None; expected none, and tuning alone",
+    ),
+    "a loss of a run that broke down": (spoiled(0, validation__broke_down="nan"), "broke down, and has the loss 2.4"),
     "a run twice": ([*GOOD, GOOD[-1]], "repeats a run"),
     "reported before tuning ended": (GOOD[1:], "expected None, the best of tuning"),
     "best at the edge": ([*tuning({1e-3: 1.0, 2e-3: 2.0, 4e-3: 2.1}), GOOD[-1]], "expected None, the best of tuning"),
@@ -237,7 +242,7 @@ def test_records_that_break_a_rule_are_refused(records, message):
 @pytest.fixture
 def small(on_the_cpu, monkeypatch, tmp_path):
     """Samples that a test has time for, a small text in three parts, and a folder for results."""
-    for module in (protocol, trials):
+    for module in (rules, trials):
         monkeypatch.setattr(module, "TUNING_TARGETS", 1024)
         monkeypatch.setattr(module, "TEST_TARGETS", 2048)
     monkeypatch.setattr(planning, "RESULTS", tmp_path)
@@ -287,6 +292,47 @@ def test_records_of_another_version_stop_a_run(small, tmp_path):
     (tmp_path / "tiny.jsonl").write_text(json.dumps(spoiled(0, protocol=1)[0]) + "\n")
     with pytest.raises(ValueError, match=r"is of protocol 1; expected 2"):
         planning.run_declared([STUDY])
+
+
+def test_two_processes_at_one_declared_study_double_nothing(small, tmp_path, capfd):
+    study = replace(STUDY, entries=(entry(seeds=(0, 1)),), figures={})
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            planning.run_entry(study, study.entries[0])
+            code = 0
+        finally:
+            os._exit(code)
+    planning.run_entry(study, study.entries[0])
+    assert os.waitpid(child, 0)[1] == 0
+    done = [(r["role"], r["run"]["training"]) for r in planning.records_of(study)]
+    assert all(done.count(run) == 1 for run in done)
+    assert capfd.readouterr().out.count("tiny: ") == len(done)
+    assert [role for role, _ in done].count("reported") == 2
+
+
+def test_a_rate_at_which_training_breaks_down_is_recorded_and_does_not_end_the_study(small, monkeypatch):
+    study, original = replace(STUDY, entries=(entry(seeds=(0, 1)),), figures={}), trials.train
+
+    def unstable(model, corpus, config, **options):
+        if config.learning_rate >= 4e-3:
+            model.embedding.weight.register_hook(lambda gradient: gradient * math.nan)
+        return original(model, corpus, config, **options)
+
+    monkeypatch.setattr(trials, "train", unstable)
+    planning.run_declared([study])
+    records = planning.records_of(study)  # refuses those that break a rule
+    broken = [r for r in records if "broke_down" in r["validation"]]
+    assert [r["run"]["training"]["learning_rate"] for r in broken] == [4e-3]
+    assert broken[0]["validation"]["loss"] is None
+    assert "the validation loss of step 1 is nan; the learning rate was" in broken[0]["validation"]["broke_down"]
+    assert [m["step"] for m in broken[0]["metrics"]] == [0]
+    reported = [r["run"]["training"]["learning_rate"] for r in records if r["role"] == "reported"]
+    assert len(reported) == 2
+    assert max(reported) < 4e-3
+    with pytest.raises(FloatingPointError, match="the validation loss of step 1 is nan"):
+        execute_trial(study, Trial(study.entries[0], "reported", 4e-3, 0), show_progress=False)
 
 
 @pytest.mark.parametrize("of", [1, 2, 5])

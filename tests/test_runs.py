@@ -11,11 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
+from helpers import without_seconds
+from safetensors import SafetensorError
 
 import efficient_transformers.__main__ as cli
 from efficient_transformers import (
@@ -26,6 +30,7 @@ from efficient_transformers import (
     build_model,
     checkpoint,
     load_corpus,
+    memory,
     train,
 )
 from efficient_transformers.files import PARTIAL, locked, replacing
@@ -96,10 +101,6 @@ def new_run(dropout=0.2, **changes):
     )
 
 
-def without_seconds(metrics):
-    return [{k: v for k, v in record.items() if k != "seconds" and not math.isnan(v)} for record in metrics]
-
-
 # Killed
 
 
@@ -109,26 +110,32 @@ def killed(folder, kills, seed):
     result = subprocess.run(line, env={**os.environ, **SETTINGS}, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     steps = result.stdout.split()
-    assert len([step for step in steps if step != "ended"]) == kills
     ends = list(folder.glob("killed*"))
     for end in ends:
         assert same_end(folder / "whole", end)
-        assert not list(end.glob(f"{PARTIAL}*"))
         assert not (end / "checkpoint.pt").exists()
-    return steps, len(ends)
+    assert not list(folder.rglob(f"{PARTIAL}*"))
+    return steps[:kills], steps[kills:], len(ends)
 
 
-def test_a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not_been(folder):
-    steps, ends = killed(folder, 5, seed=0)
+def test_a_run_that_is_killed_at_random_moments_and_chosen_ones_ends_as_if_it_had_not_been(folder):
+    steps, chosen, _ = killed(folder, 5, seed=0)
     assert len(set(steps)) > 1
-    assert ends >= 1
+    assert chosen == [  # the moment and which checkpoint; the step of the last good one; whether a part of one is left
+        "beginning-0:None:False",  # beside the folder, which does not exist yet
+        "half-1:None:True",
+        "half-3:2:True",
+        "written-3:2:True",
+        "replaced-3:4:False",
+        "ending-0:40:True",
+    ]
 
 
 @pytest.mark.long
 def test_a_hundred_kills(folder):
-    steps, ends = killed(folder, 100, seed=1)
+    steps, _, ends = killed(folder, 100, seed=1)
     assert len(set(steps)) > 10
-    assert ends > 5
+    assert ends > 5 + 6
 
 
 def test_what_a_killed_save_left_is_removed_by_the_next_start(command, folder):
@@ -292,21 +299,43 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(command, folder, signal
     assert LanguageModel.from_pretrained("model").config["d_model"] == 8
 
 
-@pytest.mark.parametrize("presses", [1, 2])
-def test_under_torchrun_a_signal_stops_both_processes_with_one_checkpoint(folder, presses):
+def by_ctrl_c_twice(process):
+    for _ in range(2):  # a terminal sends it to all processes that it started
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.02)
+
+
+def by_slurm(process):
+    process.terminate()  # torchrun passes it on
+
+
+def by_one_worker(process):
+    workers = psutil.Process(process.pid).children()
+    (second,) = (worker for worker in workers if worker.environ()["RANK"] == "1")
+    second.terminate()
+
+
+@pytest.mark.parametrize("stop", [by_ctrl_c_twice, by_slurm, pytest.param(by_one_worker, marks=pytest.mark.long)])
+def test_under_torchrun_a_signal_stops_both_processes_with_one_checkpoint(folder, stop):
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     line = [*TRAIN, "--steps", 10**6, "--checkpoint-every", 10**6, "--out", "model"]
     process = start(*line, launch=launch, start_new_session=True)
-    for _ in range(presses):  # a terminal sends Ctrl-C to all processes that it started
-        os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.02)
+    stop(process)
     out, err = process.communicate(timeout=60)
     assert "Interrupted; saved model" in out, err
-    assert err.count("Stopping after this step") == 1
+    assert err.count("Stopping after this step") == (stop is not by_one_worker)  # the first one says it
+    assert "TypeError" not in err
     assert Checkpoints(folder / "model" / "checkpoint.pt").load()["step"] > 0
     assert len(Checkpoints(folder / "model" / "checkpoint.pt").load()["random"]) == 2
     assert not list((folder / "model").glob(f"{PARTIAL}*"))
     assert LanguageModel.from_pretrained("model").config["d_model"] == 8
+
+
+def test_a_process_that_stops_for_the_signal_of_another_leaves_like_it(command, monkeypatch):
+    monkeypatch.setattr(cli, "carry_out", lambda *_: [{"step": 4}])  # of 500
+    code, out, err = command(*TRAIN, "--out", "model")
+    assert (code, err) == (128 + signal.SIGTERM, "")
+    assert out.startswith("Interrupted; saved model")
 
 
 def test_a_signal_while_a_checkpoint_is_written_does_not_harm_it(folder, monkeypatch):
@@ -330,6 +359,16 @@ def test_handlers_are_put_back():
     with stop_on_signals():
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_what_goes_wrong_after_the_end_does_not_cost_the_model(command, folder, monkeypatch):
+    def closed(*_, **__):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(cli, "sample", closed)
+    assert command(*TRAIN, "--steps", 2, "--out", "model")[0] == 2
+    assert LanguageModel.from_pretrained("model").config["d_model"] == 8
+    assert (folder / "model" / "training.json").exists()
 
 
 # Places that cannot be written
@@ -363,16 +402,50 @@ def test_a_full_disk_leaves_the_last_good_checkpoint_and_says_so(folder, monkeyp
     assert [path.name for path in folder.iterdir() if path.name.startswith(PARTIAL)] == []
 
 
+def safetensors_without_room(*_):
+    raise SafetensorError("Error while serializing: No space left on device")  # not an OSError
+
+
 def test_a_disk_that_fills_up_at_the_end_says_what_is_left_and_resumes(command, folder, monkeypatch):
     assert command(*TRAIN, "--steps", 6, "--out", "whole")[0] == 0
     with monkeypatch.context() as patch:
-        patch.setattr("efficient_transformers.saving.write", no_room)
+        patch.setattr("safetensors.torch.save_file", safetensors_without_room)
         code, _, err = command(*TRAIN, "--steps", 6, "--out", "model")
     assert code == 2
-    assert "the model could not be written to model (No space left on device)" in err
+    assert "the model could not be written to model (Error while serializing: No space left on device)" in err
     assert "the last good checkpoint is of step 6" in err
     assert command("resume", "model")[0] == 0
     assert same_end(folder / "whole", folder / "model")
+
+
+def test_a_full_disk_costs_no_metrics(command, folder, monkeypatch):
+    original, failed = Path.open, []
+
+    def full_at_first(path, mode="r", *arguments, **options):
+        if path.name == "metrics.jsonl" and mode == "a" and not failed:
+            failed.append(path)
+            with original(path, mode) as file:
+                file.write('{"st')
+            no_room()
+        return original(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", full_at_first)
+    code, _, err = command(*TRAIN, "--steps", 5, "--out", "model")
+    assert code == 0
+    assert (
+        err == "warning: the metrics of step 0 could not be written to model/metrics.jsonl (No space left on device)\n"
+    )
+    lines = [json.loads(line) for line in (folder / "model" / "metrics.jsonl").read_text().splitlines()]
+    assert lines == json.loads((folder / "model" / "training.json").read_text())["metrics"]
+    assert [line["step"] for line in lines] == [0, 2, 4, 5]
+
+
+def test_a_full_disk_ends_tensorboards_files_and_not_the_run(command, folder, monkeypatch):
+    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter
+    monkeypatch.setattr(writer, "flush", no_room)
+    code, _, err = command(*TRAIN, "--steps", 5, "--out", "model", "--tensorboard")
+    assert code == 0
+    assert err.count("nothing more is written for TensorBoard to model/tensorboard (No space left on device)") == 1
 
 
 def test_a_limit_on_the_size_of_files_is_a_full_disk(folder):
@@ -436,6 +509,7 @@ def test_a_loss_that_is_not_finite_stops_at_once(folder):
     assert found, stopped.value
     assert int(found[2]) < 40
     assert int(found[5]) == int(found[2]) - 1
+    assert found[4] == f"{config.rate(int(found[2]) - 1):g}"
     state = Checkpoints(folder / "c.pt").load()
     assert state["step"] == int(found[5])
 
@@ -443,7 +517,9 @@ def test_a_loss_that_is_not_finite_stops_at_once(folder):
 def test_weights_that_are_not_finite_take_no_good_checkpoints_place(folder):
     model, corpus, config = new_run()
     model.embedding.weight.register_hook(lambda gradient: gradient * float("nan"))  # the loss is finite all the same
-    with pytest.raises(FloatingPointError, match=r"after step 1 .* not finite; the last good checkpoint is of step 0"):
+    with pytest.raises(
+        FloatingPointError, match=r"after step 1 .* not finite; .* of step 0; the learning rate was 0\.0015"
+    ):
         train(model, corpus, config, checkpoints=Checkpoints(folder / "c.pt", every=1), show_progress=False)
     weights = Checkpoints(folder / "c.pt").load()["model"]
     assert all(tensor.isfinite().all() for tensor in weights.values())
@@ -467,18 +543,62 @@ def test_the_command_line_says_that_a_loss_is_not_finite(command, folder):
 # Two processes
 
 
-def test_a_folder_is_made_once(command, folder, monkeypatch):
+TOGETHER = """
+import sys
+import efficient_transformers.__main__ as cli
+
+begin = cli.begin
+
+def wait(*arguments, **options):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    return begin(*arguments, **options)
+
+cli.begin = wait
+cli.main()
+"""
+
+
+def test_a_folder_is_made_by_one_of_two_processes(folder):
+    line = [sys.executable, "-c", TOGETHER, *TRAIN, "--steps", "2", "--out", "model"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    both = [subprocess.Popen(line, env={**os.environ, **SETTINGS}, text=True, **pipes) for _ in range(2)]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"  # both have seen that there is no such folder
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    results = sorted((process.communicate(timeout=60)[::-1], process.returncode) for process in both)
+    assert [code for _, code in results] == [0, 2]
+    assert results[0][0][0] == ""
+    assert results[1][0][0] == "error: out is 'model'; expected a folder that does not exist yet\n"
+    assert LanguageModel.from_pretrained("model").config["d_model"] == 8
+    assert {path.name for path in folder.iterdir()} == {"fox.txt", "model"}
+
+
+def test_an_empty_folder_that_somebody_else_made_stays_so(command, folder, monkeypatch):
     original = cli.Plan.build
-
-    def meet(plan):
-        (folder / "model").mkdir(exist_ok=True)  # another process, after the first look
-        return original(plan)
-
-    monkeypatch.setattr(cli.Plan, "build", meet)
+    monkeypatch.setattr(cli.Plan, "build", lambda plan: ((folder / "model").mkdir(), original(plan))[1])
     code, _, err = command(*TRAIN, "--out", "model")
     assert code == 2
     assert "out is 'model'; expected a folder that does not exist yet" in err
     assert list((folder / "model").iterdir()) == []
+
+
+def test_a_run_that_another_process_goes_on_with_is_not_removed(command, folder, monkeypatch):
+    original, held = cli.begin, ExitStack()
+
+    def begin_and_be_overtaken(*arguments, **options):
+        made = original(*arguments, **options)
+        assert held.enter_context(locked(made / "run.json", wait=False))
+        return made
+
+    with held, monkeypatch.context() as patch:
+        patch.setattr(cli, "begin", begin_and_be_overtaken)
+        code, _, err = command(*TRAIN, "--steps", 2, "--out", "model")
+    assert code == 2
+    assert "expected a run that no other process is training at this moment" in err
+    assert command("resume", "model")[0] == 0
 
 
 def test_two_runs_of_the_same_second_have_folders_of_their_own(command, folder, monkeypatch):
@@ -639,6 +759,39 @@ def test_a_compiled_model_trains_alike():
     assert type(model) is LanguageModel
     for ours, theirs in zip(without_seconds(found), without_seconds(expected), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+SHARED = {  # how many processes there are, and how many on this machine; what there is room for in 80 GB
+    (8, 8, True, "GPUs"): True,
+    (8, 8, False, "GPUs"): False,
+    (8, 8, True, "cores"): False,  # which share one memory
+    (16, 8, True, "cores"): True,
+    (1, 1, False, "GPUs"): False,
+}
+
+
+@pytest.mark.parametrize(("where", "fits"), SHARED.items(), ids=str)
+def test_a_model_is_refused_where_its_share_does_not_fit(monkeypatch, where, fits):
+    world, here, shard, devices = where
+    monkeypatch.setattr(memory, "available", lambda: 80 * 10**9)
+    monkeypatch.setattr(memory, "on_gpu", lambda: devices == "GPUs")
+    monkeypatch.setenv("WORLD_SIZE", str(world))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
+    model = {"name": "transformer", "vocab_size": 256, "d_model": 4096, "n_layers": 26, "n_heads": 32}
+    config = TrainingConfig(batch_size=16, seq_len=1024)
+    with nullcontext() if fits else pytest.raises(ValueError, match=r"a model of 5\.24 G parameters and its optimizer"):
+        memory.check_training(model, config, Execution(shard=shard))
+
+
+@pytest.mark.parametrize(("world", "fits"), [(1, False), (8, True)])
+def test_a_batch_is_refused_where_its_share_does_not_fit(monkeypatch, world, fits):
+    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    monkeypatch.setattr(memory, "on_gpu", lambda: True)
+    monkeypatch.setenv("WORLD_SIZE", str(world))
+    model = {"name": "transformer", "vocab_size": 256, "d_model": 16}
+    config = TrainingConfig(batch_size=2000, seq_len=1024)
+    with nullcontext() if fits else pytest.raises(ValueError, match=r"2000 sequences of 1024 tokens is '2\.1 GB'"):
+        memory.check_training(model, config, Execution())
 
 
 def test_one_process_cannot_shard():

@@ -20,8 +20,19 @@ import pytest
 import torch
 from declared import STUDIES as DECLARED
 
-from efficient_transformers import Metrics, TrainingConfig, build_model, figures, files, load_corpus, study, train
-from efficient_transformers.study import Run, read_records, run_study
+from efficient_transformers import (
+    Metrics,
+    TrainingConfig,
+    build_model,
+    figures,
+    files,
+    load_corpus,
+    recording,
+    study,
+    train,
+)
+from efficient_transformers.recording import Run, claimed, run_study
+from efficient_transformers.study import read_records
 
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
@@ -41,8 +52,8 @@ def runs(tmp_path):
 @pytest.fixture
 def counted(monkeypatch):
     """The runs that were executed, in order."""
-    executed, original = [], study.execute
-    monkeypatch.setattr(study, "execute", lambda run, *options, **named: (executed.append(run), original(run))[1])
+    executed, original = [], recording.execute
+    monkeypatch.setattr(recording, "execute", lambda run, *options, **named: (executed.append(run), original(run))[1])
     return executed
 
 
@@ -108,19 +119,19 @@ def test_what_is_recorded_is_not_run_again(runs, tmp_path, counted):
 
 
 def test_an_interruption_keeps_the_runs_that_were_complete(runs, tmp_path, monkeypatch):
-    path, original = tmp_path / "r.jsonl", study.execute
+    path, original = tmp_path / "r.jsonl", recording.execute
 
     def interrupted(run):
         if run.training.seed == 1:
             raise KeyboardInterrupt
         return original(run)
 
-    monkeypatch.setattr(study, "execute", interrupted)
+    monkeypatch.setattr(recording, "execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_study(runs, path)
     assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0]
     first = path.read_text()
-    monkeypatch.setattr(study, "execute", original)
+    monkeypatch.setattr(recording, "execute", original)
     run_study(runs, path)
     assert path.read_text().startswith(first)
     assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
@@ -209,7 +220,7 @@ import sys
 from pathlib import Path
 import torch
 from efficient_transformers import TrainingConfig
-from efficient_transformers.study import Run, run_study
+from efficient_transformers.recording import Run, run_study
 
 torch.set_num_threads(1)
 path, text = Path(sys.argv[1]), sys.argv[2]
@@ -245,18 +256,17 @@ def test_a_run_that_a_killed_process_had_claimed_is_free(runs, tmp_path, counted
     child = os.fork()
     if child == 0:
         try:
-            with path.with_name(".r.jsonl.lock").open("a") as claims, study.claimed(runs[0], claims, wait=True):
+            with claimed(runs[0].describe(), path, wait=True):
                 (tmp_path / "claimed").touch()
                 time.sleep(60)
         finally:
             os._exit(1)
     while not (tmp_path / "claimed").exists():
         time.sleep(0.01)
-    with path.with_name(".r.jsonl.lock").open("a") as claims:
-        with study.claimed(runs[0], claims, wait=False) as ours:
-            assert not ours
-        with study.claimed(runs[1], claims, wait=False) as ours:
-            assert ours
+    with claimed(runs[0].describe(), path, wait=False) as ours:
+        assert not ours
+    with claimed(runs[1].describe(), path, wait=False) as ours:
+        assert ours
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     run_study(runs, path)
@@ -312,7 +322,7 @@ def test_a_mean_curve_has_the_given_seconds():
 
 def test_steps_are_timed_in_turn_and_what_was_timed_is_recorded(runs, tmp_path, counted, monkeypatch):
     path, other = tmp_path / "r-seconds.json", replace(runs[0], label="other", options=TINY | {"d_model": 16})
-    study.time_steps([runs[0], other], path, rounds=2, steps=3)
+    recording.time_steps([runs[0], other], path, rounds=2, steps=3)
     assert [run.label for run in counted] == ["tiny", "other"] * 3
     assert {run.training.steps for run in counted} == {3}
     recorded = json.loads(path.read_text())
@@ -401,6 +411,7 @@ def test_every_file_of_results_belongs_to_a_study(studies):
     ("line", "message"),
     [
         (["learning-rate", "--seeds", "99"], "seeds is [99]; expected some of [0, 1, 2]"),
+        (["learning-rate", "head-to-head", "--seeds", "0"], "seeds is [0]; expected none with ['head-to-head'], whose"),
         (["learning-rates"], "names is ['learning-rates']; expected some of"),
     ],
 )

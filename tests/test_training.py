@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers import without_seconds
 
 from efficient_transformers import (
     Checkpoints,
@@ -53,10 +54,6 @@ def run(corpus, model=None, **changes):
 
 def weights(model):
     return {name: p.detach().clone() for name, p in model.named_parameters()}
-
-
-def without_seconds(metrics):
-    return [{k: v for k, v in record.items() if k != "seconds" and not math.isnan(v)} for record in metrics]
 
 
 # What comes out

@@ -8,7 +8,7 @@ import io
 import math
 import os
 import re
-import shutil
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -26,7 +26,17 @@ from .execution import Execution
 from .interrupts import stop_on_signals
 from .memory import FLOAT, check_training, require_memory
 from .models import LanguageModel, find_family, model_names
-from .runs import CHECKPOINT, RECORD, Plan, begin, carry_out, in_first_process, load, read_json, read_vocabulary
+from .runs import (
+    RECORD,
+    Plan,
+    begin,
+    carry_out,
+    discard,
+    in_first_process,
+    load,
+    read_vocabulary,
+    trained_at,
+)
 from .saving import RUNS
 from .tokens import Unit, Vocabulary, printable
 from .training import TrainingConfig
@@ -113,10 +123,11 @@ def train(
         try:
             run(folder, plan, text, model, stop)
         except Exception:
-            if is_first() and not (folder / CHECKPOINT).exists():  # nothing was trained: nothing is left
-                shutil.rmtree(folder, ignore_errors=True)
-                if out is None and RUNS.is_dir() and not any(RUNS.iterdir()):
-                    RUNS.rmdir()
+            if is_first():
+                discard(folder)
+                if out is None:
+                    with contextlib.suppress(OSError):  # it is there and empty, or stays
+                        RUNS.rmdir()
             raise
 
 
@@ -129,6 +140,7 @@ def resume(folder: Annotated[Path, tyro.conf.Positional], /) -> None:
     plan = Plan.read(folder)
     done = (folder / RECORD).exists()
     require(not done, "folder", str(folder), f"a run that is not at its end; {PROGRAM} train --init trains on")
+    check_training(plan.model, plan.training, plan.execution)
     vocabulary = read_vocabulary(folder)
     text = load_corpus(plan.text(), tokens=plan.tokens, vocabulary=vocabulary)
     with stop_on_signals() as stop:
@@ -138,7 +150,7 @@ def resume(folder: Annotated[Path, tyro.conf.Positional], /) -> None:
 def run(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: Any) -> None:
     """Train, say what came out, and leave with the exit code of the signal that ended it, if one did."""
     metrics = carry_out(folder, plan, corpus, model, stop)
-    done = (folder / RECORD).exists() if stop.signal else metrics[-1]["step"] == plan.training.steps
+    done = metrics[-1]["step"] == plan.training.steps
     if is_first():
         print(f"{'Saved' if done else 'Interrupted; saved'} {folder}. More text from it:")
         print(f"    {PROGRAM} generate {folder}")
@@ -152,7 +164,7 @@ def run(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: An
             print(f"To go on with the training:\n    {PROGRAM} resume {folder}")
     if not done:
         sys.stdout.flush()
-        sys.exit(128 + stop.signal)
+        sys.exit(128 + (stop.signal or signal.SIGTERM))  # where the signal was another process's, as for that one
 
 
 def generate(
@@ -207,9 +219,7 @@ def evaluate(
         require(part is None, "part", part, "none with a file, which is read as a whole")
         text = load_text(Path(corpus), vocabulary)
     if seq_len is None:
-        record = folder / RECORD
-        trained = read_json(record, "what was trained").get("training", {}) if record.is_file() else {}
-        seq_len = min(int(trained.get("seq_len", model.max_seq_len)), model.max_seq_len)
+        seq_len = min(trained_at(folder) or model.max_seq_len, model.max_seq_len)
     require_int("batch_size", batch_size, at_least=1)
     require_memory("a batch", batch_size * seq_len * model.vocab_size * FLOAT)
     loss = mean_loss(model, text, seq_len=seq_len, batch_size=batch_size, show_progress=True)

@@ -20,9 +20,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from .checks import require, require_int
-from .files import replacing
+from .files import reason, replacing
 
 FORMAT = 1
+PARTS = {"step", "seconds", "batches", "metrics", "training", "corpus", "model", "optimizer", "random"}
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Checkpoints:
         """Write a checkpoint in place of the one before; every process calls this, the first one writes.
 
         Args:
-            state: what else the run needs: its ``step``, numbers, strings, lists, tensors.
+            state: what else the run needs: all other ``PARTS``, of numbers, strings, lists, tensors.
             model: with its parameters whole or sharded.
             optimizer: of the model.
 
@@ -61,18 +62,19 @@ class Checkpoints:
                 the run goes on: room may be made before the next one is due.
             FloatingPointError: if a weight is not finite; the checkpoint before is the last good one.
         """
-        content = {
-            "format": FORMAT,
-            **state,
-            "model": whole(model.state_dict()),
-            "optimizer": whole(optimizer.state_dict()),
-            "random": everywhere(random_states()),
-        }
-        if not all(weights.isfinite().all() for weights in content["model"].values()):
+        first = not dist.is_initialized() or dist.get_rank() == 0
+        weights, finite = {}, True
+        for name, tensor in model.state_dict().items():  # one by one: only the first process keeps them
+            full = whole(tensor)
+            finite = finite and bool(full.isfinite().all())
+            weights[name] = full if first else None
+        if not finite:  # in every process alike
             raise FloatingPointError(f"after step {state['step']} the model's weights are not finite; {self}")
-        if dist.is_initialized() and dist.get_rank() > 0:
+        optimized, random = whole(optimizer.state_dict(), keep=first), everywhere(random_states())
+        if not first:
             self.last = state["step"]
             return
+        content = {"format": FORMAT, **state, "model": weights, "optimizer": optimized, "random": random}
         try:
             with replacing(self.path) as temporary:
                 torch.save(content, temporary)
@@ -98,6 +100,8 @@ class Checkpoints:
             raise ValueError(f"{self.path} is not a checkpoint: {reason(error)}") from error
         found = content.get("format") if isinstance(content, dict) else None
         require(found == FORMAT, f"the format of {self.path}", found, str(FORMAT))
+        missing = sorted(PARTS - set(content))
+        require(not missing, f"what {self.path} lacks", missing, "nothing: a checkpoint has all of them")
         self.last = content["step"]
         return dict(content)
 
@@ -116,23 +120,20 @@ def restore(content: dict[str, Any], model: nn.Module, optimizer: Any) -> None:
     set_random_states(content["random"][rank % len(content["random"])])
 
 
-def reason(error: BaseException) -> str:
-    """Why something could not be written, in one line."""
-    while error.__cause__ is not None or error.__context__ is not None:
-        error = error.__cause__ or error.__context__ or error
-    first = str(error).strip().splitlines()
-    return (isinstance(error, OSError) and error.strerror) or (first[0] if first else type(error).__name__)
+def whole(state: Any, keep: bool = True) -> Any:
+    """A copy of nested dictionaries and lists with every tensor whole and on the CPU, gathered where it is sharded.
 
-
-def whole(state: Any) -> Any:
-    """A copy of nested dictionaries and lists with every tensor whole and on the CPU, gathered where it is sharded."""
+    Args:
+        state: of this process.
+        keep: whether this process wants it; one that does not helps to gather, and gets None for each tensor.
+    """
     if isinstance(state, Tensor):
         full = state.full_tensor() if hasattr(state, "full_tensor") else state  # which only a DTensor has
-        return full.detach().cpu()
+        return full.detach().cpu() if keep else None
     if isinstance(state, Mapping):
-        return {key: whole(value) for key, value in state.items()}
+        return {key: whole(value, keep) for key, value in state.items()}
     if isinstance(state, list | tuple):
-        return type(state)(whole(value) for value in state)
+        return type(state)(whole(value, keep) for value in state)
     return state
 
 

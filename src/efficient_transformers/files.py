@@ -57,6 +57,14 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def reason(error: BaseException) -> str:
+    """Why something could not be read or written, in one line."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    first = str(error).strip().splitlines()
+    return (isinstance(error, OSError) and error.strerror) or (first[0] if first else type(error).__name__)
+
+
 def remove_partial(folder: Path) -> None:
     """Remove what processes that were killed while they saved have left in ``folder``."""
     for path in folder.glob(f"{PARTIAL}*"):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from .files import write_text
+from .files import reason, write_text
 
 Record = dict[str, float]
 
@@ -21,15 +22,31 @@ def finite(record: Record) -> Record:
 def json_lines(path: Path, before: Iterable[Record] = ()) -> Callable[[Record], None]:
     """A callback of :func:`train` that appends each record to a file.
 
+    A disk that is full costs nothing: a warning says so, and the file is written anew with the next record.
+
     Args:
         path: the file; what it held is replaced.
         before: records of the same run from before it was interrupted, which come first.
     """
-    write_text(path, "".join(json.dumps(finite(record)) + "\n" for record in before))
+    lines = [json.dumps(finite(record)) + "\n" for record in before]
+    write_text(path, "".join(lines))
+    whole = True
 
     def append(record: Record) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(finite(record)) + "\n")
+        nonlocal whole
+        lines.append(json.dumps(finite(record)) + "\n")
+        was_whole, whole = whole, False  # a line of which half fitted must not stand before the next
+        try:
+            if was_whole:
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(lines[-1])
+            else:
+                write_text(path, "".join(lines))
+        except OSError as error:
+            step = record["step"]
+            warnings.warn(f"the metrics of step {step} could not be written to {path} ({reason(error)})", stacklevel=2)
+        else:
+            whole = True
 
     return append
 
@@ -50,7 +67,7 @@ def tensorboard(folder: Path, tokens_per_step: int) -> Callable[[Record], None]:
         raise ModuleNotFoundError("tensorboard is not installed; expected it: pip install tensorboard") from error
     writer: Any = SummaryWriter(str(folder))
 
-    def write(record: Record) -> None:
+    def add(record: Record) -> None:
         step = int(record["step"])
         for name in ("train_loss", "validation_loss"):
             if name in finite(record):
@@ -59,5 +76,11 @@ def tensorboard(folder: Path, tokens_per_step: int) -> Callable[[Record], None]:
             speed = step * tokens_per_step / record["seconds"]
             writer.add_scalar("tokens_per_second", speed, step)
         writer.flush()
+
+    def write(record: Record) -> None:
+        try:
+            add(record)
+        except OSError as error:  # TensorBoard's writer does not try again; metrics.jsonl does
+            warnings.warn(f"nothing more is written for TensorBoard to {folder} ({reason(error)})", stacklevel=2)
 
     return write

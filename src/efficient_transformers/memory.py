@@ -10,11 +10,13 @@ import torch
 
 from .checks import require
 from .execution import Execution
-from .models import build_model
+from .family import parameter_count
+from .models import build_model, find_family
 from .training import TrainingConfig
 
 FLOAT = 4  # bytes
 COPIES = 4  # of each parameter in training: itself, its gradient, two averages of Adam
+BEYOND = 2**61  # parameters that PyTorch cannot count, since it counts bytes
 PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z", "Y", "R", "Q")
 
 
@@ -24,30 +26,43 @@ def readable(size: int, unit: str = "B") -> str:
     return f"{float(Fraction(size, 1000**place)):.3g} {PREFIXES[place]}{unit}".rstrip()
 
 
+def on_gpu() -> bool:
+    """Whether a run would use a GPU."""
+    return torch.cuda.is_available() and os.environ.get("ACCELERATE_USE_CPU", "false").lower() not in ("1", "true")
+
+
 def available() -> int:
     """The memory of the machine, or of the GPU that a run would use, in bytes."""
-    if torch.cuda.is_available() and os.environ.get("ACCELERATE_USE_CPU", "false").lower() not in ("1", "true"):
+    if on_gpu():
         return int(torch.cuda.get_device_properties(0).total_memory)
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def sharers() -> tuple[int, int]:
+    """The processes of a run, and how many of them share one memory: on a GPU each has its own."""
+    world, here = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    return world, 1 if on_gpu() else here
 
 
 def count_parameters(config: dict[str, Any], few: int = 8) -> int:
     """The parameters of the model that :func:`build_model` makes of ``config``, found without allocating them.
 
+    Where they are beyond what PyTorch can count, a number that they exceed: of the embedding, and of the positions
+    where each is learned by itself.
+
     Raises:
         TypeError, ValueError: as :func:`build_model` does.
-        OverflowError: if a size is beyond what PyTorch can count.
     """
 
     def count(n_layers: int | None) -> int:
         try:
             with torch.device("meta"):
-                return sum(p.numel() for p in build_model(**{**config, "n_layers": n_layers}).parameters())
+                return parameter_count(build_model(**{**config, "n_layers": n_layers}))
         except (RuntimeError, OverflowError, TypeError) as error:
             if isinstance(error, TypeError) and "Overflow" not in str(error):
                 raise
-            asked = {name: value for name, value in config.items() if isinstance(value, int) and value >= 2**31}
-            raise OverflowError(f"the sizes of the model are beyond what PyTorch can count: {asked}") from error
+            learned = 1 if find_family(config["name"])[1].reads_beyond_training else config.get("max_seq_len", 1)
+            return max(BEYOND, config["vocab_size"] * config.get("d_model", 1), learned)
 
     n_layers = config.get("n_layers")
     if not isinstance(n_layers, int) or n_layers <= few:
@@ -60,10 +75,16 @@ def count_parameters(config: dict[str, Any], few: int = 8) -> int:
 
 
 def check_training(config: dict[str, Any], training: TrainingConfig, execution: Execution) -> None:
-    """Raise ValueError if model and optimizer, or the tokens and logits of a piece of a batch, cannot fit."""
-    count = count_parameters(config)
-    require_memory(f"a model of {readable(count, '')} parameters and its optimizer", count * FLOAT * COPIES)
-    rows = -(-training.batch_size // execution.accumulation)
+    """Raise ValueError if model and optimizer, or the tokens and logits of a piece of a batch, cannot fit.
+
+    What counts is all that the processes keep in one memory: a GPU's, or the machine's that they share.
+    """
+    count, (world, sharing) = count_parameters(config), sharers()
+    more = " or more" if count >= BEYOND else ""
+    parts = world if execution.shard else 1
+    size = count * FLOAT * COPIES * sharing // parts
+    require_memory(f"a model of {readable(count, '')} parameters{more} and its optimizer", size)
+    rows = -(-training.batch_size // (world * execution.accumulation)) * sharing
     size = rows * training.seq_len * config["vocab_size"] * FLOAT
     require_memory(f"{rows} sequences of {training.seq_len} tokens", size)
     starts = training.eval_batches * training.batch_size * 8

@@ -1,9 +1,9 @@
-"""The protocol of the book's comparisons: what a study declares, which runs it lacks, what a record must hold.
+"""The protocol of the book's comparisons: what a study declares, and which runs it lacks.
 
 What is notable:
 - an entry is one model at one budget: its rate is tuned on a seed of its own, then its seeds are run at that rate;
 - which run comes next follows from the declaration and the records alone, so that a study can stop anywhere;
-- a record that was not declared, or was made by another version of the protocol, is refused.
+- a rate at which training breaks down is recorded like the others, and never the best.
 
 `experiments/README.md` states the protocol in words.
 """
@@ -11,7 +11,7 @@ What is notable:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
@@ -239,66 +239,3 @@ def missing_trials(entry: Entry, records: Sequence[Record]) -> list[Trial]:
         r["run"]["training"]["seed"] for r in records if r["role"] == "reported" and r["run"]["label"] == entry.label
     }
     return [Trial(entry, "reported", rate, seed) for seed in entry.seeds if seed not in done]
-
-
-def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
-    """What is wrong with the records of a study, in words; nothing if they follow its declaration.
-
-    Records may be incomplete: a run that is missing is not wrong.
-    """
-    records, entries = list(records), study.by_label()
-    devices = sorted({str(record.get("device")) for record in records})
-    if len(devices) > 1:
-        yield f"{study.name!r} was run on {devices}; expected one kind of device, whose results alone compare"
-    seen: set[tuple[str, str, float, int]] = set()
-    for number, record in enumerate(records, start=1):
-        where = f"record {number} of {study.name!r}"
-        if record.get("protocol") != PROTOCOL:
-            yield f"{where} is of protocol {record.get('protocol')!r}; expected {PROTOCOL}"
-            continue
-        entry = entries.get(record["run"]["label"])
-        if record.get("study") != study.name or entry is None:
-            yield f"{where} is {record['run']['label']!r} of {record.get('study')!r}; expected a declared run"
-            continue
-        training = record["run"]["training"]
-        rate, seed = training["learning_rate"], training["seed"]
-        if record["run"] != entry.describe(rate, seed):
-            yield f"{where} differs from its declaration, {entry.label!r}"
-        if (key := (record["role"], entry.label, rate, seed)) in seen:
-            yield f"{where} repeats a run: {key}"
-        seen.add(key)
-        if [m["step"] for m in record["metrics"]][-1:] != [entry.steps]:
-            yield f"{where} does not reach its last step, {entry.steps}"
-        if record["validation"]["targets"] < TUNING_TARGETS:
-            yield f"{where} was judged on {record['validation']['targets']} characters; expected {TUNING_TARGETS}"
-        yield from (f"{where} {problem}" for problem in _role_problems(record, entry, records))
-
-
-def _role_problems(record: Record, entry: Entry, records: list[Record]) -> Iterator[str]:
-    training = record["run"]["training"]
-    rate, seed = training["learning_rate"], training["seed"]
-    if record["role"] == "tuning":
-        if seed != TUNING_SEED or entry.rate is not None:
-            yield f"tunes with seed {seed} and the given rate {entry.rate}; expected seed {TUNING_SEED} and no rate"
-        if "test" in record:
-            yield "has looked at the test text; expected only reported runs to do so"
-        halves = 2 * octaves(entry, rate)
-        if not halves.is_integer():
-            yield f"has the rate {rate}; expected one of the grid {entry.rates}, its extension or its refinement"
-    elif record["role"] == "reported":
-        if seed not in entry.seeds:
-            yield f"has seed {seed}; expected one of {entry.seeds}"
-        if rate != chosen_rate(entry, records):
-            yield f"has the rate {rate}; expected {chosen_rate(entry, records)}, the best of tuning, inside the grid"
-        test = record.get("test")
-        enough = TEST_TARGETS if entry.scored == "test" else TUNING_TARGETS
-        if not test or test["loss"] is None or test["part"] != entry.scored or test["targets"] < enough:
-            yield f"has the test {test}; expected a loss on at least {enough} characters of the {entry.scored} text"
-    else:
-        yield f"has the role {record['role']!r}; expected 'tuning' or 'reported'"
-
-
-def check_records(study: Study, records: Iterable[Record]) -> None:
-    """Raise ValueError if records do not follow the declaration of their study; all that is wrong is listed."""
-    found = list(problems(study, records))
-    require(not found, f"the records of {study.name!r}", found, "records that follow the declared study")

@@ -8,23 +8,26 @@ What is notable:
 
 from __future__ import annotations
 
+import glob
 import json
+import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import torch
 
 from . import saving
-from .checkpoint import Checkpoints, reason, whole
-from .checks import require
+from .checkpoint import Checkpoints, whole
+from .checks import require, require_bool, require_int
 from .corpus import NAMES, Corpus
 from .execution import Execution, processes
-from .files import PARTIAL, locked, remove_partial, sync, write_text
+from .files import PARTIAL, locked, reason, remove_partial, sync, write_text
 from .interrupts import Stop
 from .logs import finite, json_lines, tensorboard
 from .models import LanguageModel, build_model
@@ -63,6 +66,17 @@ class Plan:
     init: str | None
     checkpoint_every: int
     tensorboard: bool
+
+    def __post_init__(self) -> None:
+        described = isinstance(self.model, dict) and {"name", "vocab_size"} <= set(self.model)
+        require(described, "model", self.model, "the arguments of build_model, with name and vocab_size")
+        for name in ("corpus", "directory"):
+            require(isinstance(getattr(self, name), str), name, getattr(self, name), "a string")
+        require(self.init is None or isinstance(self.init, str), "init", self.init, "a string, or None")
+        units = get_args(Unit)
+        require(self.tokens in (None, *units), "tokens", self.tokens, f"one of {units}, or None")
+        require_int("checkpoint_every", self.checkpoint_every, at_least=1)
+        require_bool("tensorboard", self.tensorboard)
 
     @classmethod
     def read(cls, folder: Path) -> Plan:
@@ -117,6 +131,17 @@ def read_vocabulary(folder: Path) -> Vocabulary:
         raise ValueError(f"{file} is not a vocabulary: {error}") from error
 
 
+def trained_at(folder: Path) -> int | None:
+    """The length of the sequences that the model of a folder was trained on; None if nothing says it."""
+    file = folder / RECORD
+    if not file.is_file():
+        return None
+    training = read_json(file, "what was trained").get("training")
+    found = training.get("seq_len") if isinstance(training, dict) else None
+    require_int(f"the seq_len of the training in {file}", found, at_least=1)
+    return found
+
+
 def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
     """The model of a folder that `train` saved, or of one that ships with the package, and its vocabulary."""
     model, folder = LanguageModel.from_pretrained(folder), locate(folder)
@@ -148,7 +173,7 @@ def in_first_process(action: Callable[[], T]) -> T:
 
 
 def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) -> Path:
-    """Make the folder of a run.
+    """Make the folder of a run: under another name, so that wherever it is seen, it says what is trained.
 
     Args:
         out: the folder, which does not exist yet.
@@ -159,29 +184,41 @@ def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) ->
     Raises:
         ValueError: if it exists, or cannot be made or written.
     """
+    is_bytes = isinstance(vocabulary, ByteVocabulary)
+    characters = {"tokens": "bytes"} if is_bytes else {"characters": vocabulary.characters}
     folder, number = out, 1
     while True:
+        beside = f"{PARTIAL}{folder.name[:200]}-"
+        made = folder.with_name(f"{beside}{secrets.token_hex(4)}")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            folder.mkdir()
+            made.mkdir()
+            write_text(made / VOCABULARY, json.dumps(characters))
+            write_text(made / RUN, json.dumps(asdict(plan), indent=1))
+            if os.path.lexists(folder):  # an empty folder, too, which rename would replace
+                raise FileExistsError(folder)
+            made.rename(folder)
             break
-        except FileExistsError as error:
+        except OSError as error:
+            shutil.rmtree(made, ignore_errors=True)
+            if not os.path.lexists(folder):
+                expected = f"a folder that can be made and written in {str(folder.parent)!r} ({reason(error)})"
+                raise ValueError(f"out is {str(out)!r}; expected {expected}") from error
             if not fresh_name:
-                message = f"out is {str(out)!r}; expected a folder that does not exist yet, below one that does"
-                raise ValueError(message) from error
+                raise ValueError(f"out is {str(out)!r}; expected a folder that does not exist yet") from error
             number += 1
             folder = out.with_name(f"{out.name}-{number}")
-        except OSError as error:
-            raise ValueError(f"out is {str(out)!r}; expected a folder that can be made ({reason(error)})") from error
-    try:
-        is_bytes = isinstance(vocabulary, ByteVocabulary)
-        characters = {"tokens": "bytes"} if is_bytes else {"characters": vocabulary.characters}
-        write_text(folder / VOCABULARY, json.dumps(characters))
-        write_text(folder / RUN, json.dumps(asdict(plan), indent=1))
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise ValueError(f"out is {str(out)!r}; expected a folder that can be written ({reason(error)})") from error
+    sync(folder.parent)
+    for left in folder.parent.glob(glob.escape(beside) + "?" * 8):  # who still writes one comes too late
+        shutil.rmtree(left, ignore_errors=True)
     return folder
+
+
+def discard(folder: Path) -> None:
+    """Remove the folder of a run that trained nothing, unless another process is at it."""
+    with suppress(OSError), locked(folder / RUN, wait=False) as mine:
+        if mine and not (folder / CHECKPOINT).exists() and not (folder / RECORD).exists():
+            shutil.rmtree(folder)
 
 
 def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: Stop) -> Metrics:
@@ -198,11 +235,12 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
     first = processes().is_main_process
     checkpoints = Checkpoints(folder / CHECKPOINT, plan.checkpoint_every)
     with hold(folder):
-        before = checkpoints.load() or {"metrics": []}
         callbacks = []
         if first:
             remove_partial(folder)
+            before = checkpoints.load() or {"metrics": []}
             callbacks.append(json_lines(folder / METRICS, before["metrics"]))
+            del before  # as large as model and optimizer
             if plan.tensorboard:
                 tokens = plan.training.batch_size * plan.training.seq_len
                 callbacks.append(tensorboard(folder / EVENTS, tokens))
@@ -215,7 +253,7 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
             execution=plan.execution,
             stop=stop,
         )
-        state = whole(model.state_dict())
+        state = whole(model.state_dict(), keep=first)
         if first:
             done = metrics[-1]["step"] == plan.training.steps
             try:

@@ -31,11 +31,19 @@ def fingerprint(characters: str) -> str:
 
 
 def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> None:
-    """Make the folder, or replace what it holds."""
-    from safetensors.torch import save_file  # heavy libraries are imported where they are used
+    """Make the folder, or replace what it holds.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    from safetensors import SafetensorError  # heavy libraries are imported where they are used
+    from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({name: tensor.contiguous() for name, tensor in state.items()}, folder / WEIGHTS)
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in state.items()}, folder / WEIGHTS)
+    except SafetensorError as error:  # a full disk, for one, which is not an OSError there
+        raise OSError(str(error)) from error
     text = json.dumps({"format": FORMAT, **config}, indent=2)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
 

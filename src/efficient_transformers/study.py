@@ -1,80 +1,31 @@
-"""Studies: many training runs, recorded one by one, so that an interruption loses nothing.
+"""The records of studies, each of many training runs: how they are written, read and summed up.
 
 What is notable:
-- a record is one line of JSON, appended when its run is complete; what is recorded is not run again;
-- many processes may work on one study; a run whose loss is not finite has no record;
+- a record is one line of JSON, appended when its run is complete;
 - a record holds everything that made it: sizes, training, text, seed, versions, machine;
 - the records of the book's own studies are part of the package, so that a chapter finds them wherever it runs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import statistics
 import warnings
-from collections import deque
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 
 from .checks import require, require_known
-from .corpus import load_corpus
-from .family import parameter_count
-from .files import locked, locked_byte, sync
-from .logs import finite
-from .models import build_model
+from .files import locked, sync
 from .tables import aligned
-from .training import Metrics, TrainingConfig, train
+from .training import Metrics
 
 Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training run of a study.
-
-    Args:
-        label: what the run is called in tables and figures; runs that differ only in their seed share it.
-        model: the name for :func:`build_model`.
-        training: how to train; its seed is the model's too.
-        options: further arguments of :func:`build_model`.
-        corpus: the name for :func:`load_corpus`.
-    """
-
-    label: str
-    model: str
-    training: TrainingConfig
-    options: dict[str, Any] = field(default_factory=dict)
-    corpus: str = "shakespeare"
-
-    def describe(self) -> Record:
-        """The run as JSON: what a record of it must agree with."""
-        return asdict(self)
-
-
-def execute(run: Run, show_progress: bool = True) -> Record:
-    """Train, and return the record: the run, its metrics, and where they come from.
-
-    Raises:
-        FloatingPointError: if a loss is not finite; such a run has no record.
-    """
-    corpus = load_corpus(run.corpus)
-    torch.manual_seed(run.training.seed)
-    model = build_model(run.model, vocab_size=len(corpus.vocabulary), **run.options)
-    metrics = train(model, corpus, run.training, show_progress=show_progress)
-    return {
-        "run": run.describe(),
-        "parameters": parameter_count(model),
-        "metrics": [{k: round(v, 4) for k, v in finite(record).items()} for record in metrics],
-        **environment(),
-    }
 
 
 def environment() -> Record:
@@ -91,47 +42,6 @@ def processor() -> str:
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return f"{names[0]}, {len(names)} cores" if names else platform.machine()
-
-
-def run_study(runs: Iterable[Run], path: Path) -> None:
-    """Execute the runs that ``path`` has no record of, appending each record as it is complete.
-
-    Any number of processes may work on one study: each run is claimed by one of them, and is free again when that
-    process ends. What another one is at comes last, when its record is there or the run is free.
-
-    Raises:
-        FloatingPointError: after all other runs, if the loss of some was not finite; these have no record.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    diverged, waiting = [], deque((run, False) for run in runs)
-    with path.with_name(f".{path.name}.lock").open("a") as claims:
-        while waiting:
-            run, wait = waiting.popleft()
-            if recorded(run, path):
-                continue
-            with claimed(run, claims, wait=wait) as ours:
-                if not ours:
-                    waiting.append((run, True))
-                elif not recorded(run, path):  # not while we waited, either
-                    print(f"{run.label}, seed {run.training.seed}", flush=True)
-                    try:
-                        append_record(execute(run), path)
-                    except FloatingPointError as error:
-                        diverged.append(f"{run.label}, seed {run.training.seed}: {error}")
-                        print(f"not recorded: {error}", flush=True)
-    if diverged:
-        raise FloatingPointError("; ".join(diverged))
-
-
-def recorded(run: Run, path: Path) -> bool:
-    """Whether there is a record of the run."""
-    return path.exists() and run.describe() in [record["run"] for record in read_records(path)]
-
-
-def claimed(run: Run, claims: IO[str], *, wait: bool) -> AbstractContextManager[bool]:
-    """Keep a run from other processes, for the length of the block; gives whether this one has it."""
-    text = json.dumps(run.describe(), sort_keys=True)
-    return locked_byte(claims, int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big"), wait=wait)
 
 
 def append_record(record: Record, path: Path) -> None:
@@ -265,29 +175,6 @@ def mean_curve(records: Iterable[Record], seconds_per_step: float) -> Metrics:
         }
         for step in zip(*curves, strict=True)
     )
-
-
-def time_steps(runs: Iterable[Run], path: Path, *, rounds: int = 9, steps: int = 20) -> None:
-    """Measure what a step of each run takes, and write the medians to ``path``.
-
-    All runs train ``steps`` steps in turn, ``rounds`` times, so that a slow minute of the machine hits all of them.
-    """
-    from tqdm.auto import trange  # heavy libraries are imported where they are used
-
-    runs = list(runs)
-    times: dict[str, list[float]] = {}
-    for _ in trange(rounds + 1, unit="round"):
-        for run in runs:
-            short = replace(run, training=replace(run.training, steps=steps, eval_every=steps, eval_batches=1))
-            times.setdefault(run.label, []).append(
-                execute(short, show_progress=False)["metrics"][-1]["seconds"] / steps
-            )
-    record = {
-        "runs": [run.describe() for run in runs],
-        "seconds_per_step": {label: round(statistics.median(t[1:]), 6) for label, t in times.items()},
-        **environment(),
-    }
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def load_seconds(name: str) -> dict[str, float]:

@@ -24,7 +24,7 @@ from .files import locked, remove_partial, replacing, write_text
 
 Unit = Literal["characters", "bytes"]
 DATA_VARIABLE = "EFFICIENT_TRANSFORMERS_DATA"  # a folder that is looked in before anything is downloaded
-PIECE = 2**22  # characters or bytes that are encoded at once
+PIECE = 2**20  # characters or bytes that are encoded at once
 POINTS = 0x110000  # of Unicode
 
 
@@ -125,10 +125,13 @@ def map_text(path: Path, unit: Unit = "characters", vocabulary: Vocabulary | Non
         vocabulary: of the characters; None makes one of those that occur.
 
     Raises:
-        ValueError: if the file is not UTF-8, or holds a character that the vocabulary lacks.
+        ValueError: if the vocabulary is not of that unit, the file is not UTF-8, or it holds a character that the
+            vocabulary lacks.
         OSError: if it cannot be read, or the tokens cannot be written.
     """
+    require_unit(unit, vocabulary)
     path, status = path.resolve(), path.stat()
+    vocabulary = None if unit == "bytes" else vocabulary  # bytes are written as they are
     given = None if vocabulary is None else vocabulary.characters
     folder = data_folder() / "tokens"
     folder.mkdir(parents=True, exist_ok=True)
@@ -149,6 +152,13 @@ def map_text(path: Path, unit: Unit = "characters", vocabulary: Vocabulary | Non
     return MappedText(torch.from_file(str(tokens), size=int(str(known["length"])), dtype=dtype), vocabulary)
 
 
+def require_unit(unit: Unit, vocabulary: Vocabulary | None) -> None:
+    """Raise ValueError if a vocabulary is given, and its tokens are not what ``unit`` says."""
+    is_bytes = isinstance(vocabulary, ByteVocabulary)
+    expected = "'bytes', which the vocabulary is of" if is_bytes else "'characters', which the vocabulary is of"
+    require(vocabulary is None or is_bytes == (unit == "bytes"), "tokens", unit, expected)
+
+
 def read_about(about: Path, tokens: Path) -> dict[str, object] | None:
     """What stands beside a file of tokens, if both are whole."""
     try:
@@ -163,19 +173,19 @@ def write_tokens(path: Path, tokens: Path, unit: Unit, vocabulary: Vocabulary | 
     """Encode the text into a file, piece by piece, and say what is in it."""
     if unit == "characters" and vocabulary is None:
         seen = torch.zeros(POINTS, dtype=torch.bool)
-        for piece in text_pieces(path):
+        for piece in text_pieces(path, unit):
             seen[points(piece)] = True
         vocabulary = Vocabulary("".join(map(chr, seen.nonzero().flatten().tolist())))
     size = 256 if vocabulary is None else len(vocabulary)
     dtype = torch.uint8 if size <= 2**8 else torch.int16 if size <= 2**15 else torch.int32
-    length, line, digest = 0, 1, hashlib.sha256()
+    length, line = 0, 1
+    with path.open("rb") as text:
+        digest = hashlib.file_digest(text, "sha256")
     table = None if vocabulary is None else vocabulary.table()
     with replacing(tokens) as temporary, temporary.open("wb") as file:
-        for piece in text_pieces(path):
-            encoded = piece.encode()
-            digest.update(encoded)
+        for piece in text_pieces(path, unit):
             if table is None or vocabulary is None:
-                length += file.write(encoded)
+                length += file.write(piece.encode())
                 continue
             try:
                 found = vocabulary.look_up(piece, table, line)
@@ -189,14 +199,16 @@ def write_tokens(path: Path, tokens: Path, unit: Unit, vocabulary: Vocabulary | 
     return {"length": length, "dtype": name, "sha256": digest.hexdigest(), "characters": characters}
 
 
-def text_pieces(path: Path) -> Iterator[str]:
-    """A UTF-8 file in pieces; a byte-order mark at its start is no character of it.
+def text_pieces(path: Path, unit: Unit = "characters") -> Iterator[str]:
+    """A UTF-8 file in pieces; a byte-order mark at its start is not a character of it.
+
+    To bytes nothing is changed; as characters, a line ends in one, ``\\n``, whatever the system that it was written on.
 
     Raises:
         ValueError: if it is not UTF-8.
     """
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with path.open(encoding="utf-8-sig", newline="" if unit == "bytes" else None) as file:
             while piece := file.read(PIECE):
                 yield piece
     except UnicodeDecodeError as error:

@@ -24,6 +24,7 @@ from .checkpoint import Checkpoints, restore
 from .checks import require, require_int, require_number, require_seed
 from .corpus import Corpus
 from .execution import Agreement, Execution, plain, processes
+from .files import reason
 from .interrupts import Stop
 
 
@@ -168,10 +169,12 @@ def train(
         losses = torch.stack([loss_of(inputs[rank::world], targets[rank::world]) for inputs, targets in batches])
         return accelerator.reduce(losses.mean(), "mean").item()
 
+    def rate_before(step: int) -> str:
+        return f"the learning rate was {config.rate(max(0, step - 1)):g}"
+
     def check(what: str, loss: float, step: int) -> None:
         if not math.isfinite(loss):
-            rate = f"the learning rate was {config.rate(max(0, step - 1)):g}"
-            message = f"the {what} loss of step {step} is {loss}; {rate}"
+            message = f"the {what} loss of step {step} is {loss}; {rate_before(step)}"
             raise FloatingPointError(f"{message}; {checkpoints}" if checkpoints else message)
 
     metrics, first, seconds, train_loss = Metrics(), 0, 0.0, math.nan
@@ -179,9 +182,14 @@ def train(
     if checkpoints and (saved := checkpoints.load()):
         for name, value in described.items():
             require(saved[name] == value, f"the {name} of {checkpoints.path}", saved[name], f"{value!r}, as before")
-        restore(saved, plain(network, accelerator), optimizer)
-        generator.set_state(saved["batches"])
-        metrics, first, seconds = Metrics(saved["metrics"]), saved["step"], saved["seconds"]
+        try:
+            restore(saved, plain(network, accelerator), optimizer)
+            generator.set_state(saved["batches"])
+            metrics, first, seconds = Metrics(saved["metrics"]), saved["step"], saved["seconds"]
+        except Exception as error:
+            why = f"{type(error).__name__}: {reason(error)}"
+            raise ValueError(f"{checkpoints.path} does not go with the model of this run ({why})") from error
+        del saved  # as large as model and optimizer
     asked, started, begun = False, time.perf_counter(), seconds
     watched = show_progress and accelerator.is_main_process
     network.train()
@@ -204,7 +212,10 @@ def train(
                     network.train()
                 if saving and checkpoints:
                     state = {"step": step, "seconds": seconds, "batches": generator.get_state(), "metrics": [*metrics]}
-                    checkpoints.save({**state, **described}, plain(network, accelerator), optimizer)
+                    try:
+                        checkpoints.save({**state, **described}, plain(network, accelerator), optimizer)
+                    except FloatingPointError as error:
+                        raise FloatingPointError(f"{error}; {rate_before(step)}") from error
                 started = time.perf_counter()
             if ending:
                 break

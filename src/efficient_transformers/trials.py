@@ -27,7 +27,13 @@ Builder = Callable[..., LanguageModel]
 
 
 def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show_progress: bool = True) -> Record:
-    """Train, score, and return the record. The test text is read by reported runs alone, once, at their end."""
+    """Train, score, and return the record. The test text is read by reported runs alone, once, at their end.
+
+    Tuning may try a rate at which training breaks down: such a record has the curve until there, no loss, and why.
+
+    Raises:
+        FloatingPointError: if a loss of a reported run is not finite.
+    """
     entry = trial.entry
     corpus = load_corpus(entry.corpus)
     if entry.task == "masked":
@@ -35,7 +41,15 @@ def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show
     torch.manual_seed(trial.seed)
     run = trial.describe()
     model = build(entry.model, vocab_size=entry.tokens(len(corpus.vocabulary)), **run["options"])
-    metrics = train(model, corpus, TrainingConfig(**run["training"]), show_progress=show_progress)
+    curve: list[dict[str, float]] = []
+    validation: dict[str, Any] = {"part": "validation", "loss": None}
+    try:
+        train(model, corpus, TrainingConfig(**run["training"]), callback=curve.append, show_progress=show_progress)
+        validation = scored(model, corpus, "validation", entry.seq_len, TUNING_TARGETS)
+    except FloatingPointError as error:
+        if trial.role != "tuning":
+            raise
+        validation["broke_down"] = str(error)
     record = {
         "protocol": PROTOCOL,
         "study": study.name,
@@ -43,8 +57,8 @@ def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show
         "run": run,
         "parameters": effective_parameters(model),
         "multiply_adds": round(multiply_adds(model, entry.seq_len)),
-        "metrics": [{k: finite(v) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in metrics],
-        "validation": scored(model, corpus, "validation", entry.seq_len, TUNING_TARGETS),
+        "metrics": [{k: finite(v) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in curve],
+        "validation": validation,
     }
     if trial.role == "reported":
         record["test"] = scored(model, corpus, entry.scored, entry.seq_len, TEST_TARGETS, trial.seed == entry.seeds[0])
