@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import efficient_transformers.__main__ as cli
 import efficient_transformers.corpus as corpora
@@ -33,47 +34,121 @@ TEXTS = {
     "other.txt": "the dog\nsays ß. ".encode() * 20,
     "binary.txt": bytes(range(256)) * 4,
 }
-BROKEN = {  # what is done to a copy of a saved folder
-    "no-vocabulary": lambda f: (f / "vocabulary.json").unlink(),
-    "no-config": lambda f: (f / "config.json").unlink(),
-    "no-weights": lambda f: (f / "model.safetensors").unlink(),
-    "cut-vocabulary": lambda f: (f / "vocabulary.json").write_text('{"charact'),
-    "empty-vocabulary": lambda f: (f / "vocabulary.json").write_text("{}"),
-    "list-vocabulary": lambda f: (f / "vocabulary.json").write_text("[1]"),
-    "null-vocabulary": lambda f: (f / "vocabulary.json").write_text('{"characters": null}'),
-    "unsorted-vocabulary": lambda f: (f / "vocabulary.json").write_text('{"characters": "ba"}'),
-    "small-vocabulary": lambda f: (f / "vocabulary.json").write_text('{"characters": "ab"}'),
-    "large-vocabulary": lambda f: (f / "vocabulary.json").write_text('{"tokens": "bytes"}'),
-    "binary-vocabulary": lambda f: (f / "vocabulary.json").write_bytes(b"\xff\xfe"),
-    "cut-config": lambda f: (f / "config.json").write_text('{"name"'),
-    "list-config": lambda f: (f / "config.json").write_text("[1]"),
-    "null-config": lambda f: (f / "config.json").write_text("null"),
-    "many-layers": lambda f: change(f / "config.json", n_layers=10**9),
-    "wide-config": lambda f: change(f / "config.json", d_model=64),
-    "odd-config": lambda f: change(f / "config.json", colour="red"),
-    "other-config": lambda f: change(f / "config.json", name="perceiver"),
-    "old-config": lambda f: change(f / "config.json", format=1),
-    "empty-weights": lambda f: (f / "model.safetensors").write_bytes(b""),
-    "cut-weights": lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:500]),
-    "text-weights": lambda f: (f / "model.safetensors").write_text(TEXT),
-    "folder-weights": lambda f: ((f / "model.safetensors").unlink(), (f / "model.safetensors").mkdir()),
+BROKEN = {  # what is done to a copy of a saved folder, and what the message says then
+    "no vocabulary": (lambda f: (f / "vocabulary.json").unlink(), "a folder that `train` saved, with vocabulary.json"),
+    "no config": (lambda f: (f / "config.json").unlink(), "a folder with config.json"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), "a folder with model.safetensors"),
+    "cut vocabulary": (lambda f: (f / "vocabulary.json").write_text('{"charact'), "vocabulary.json is not JSON"),
+    "empty vocabulary": (lambda f: (f / "vocabulary.json").write_text("{}"), "vocabulary.json is not a vocabulary"),
+    "list vocabulary": (
+        lambda f: (f / "vocabulary.json").write_text("[1]"),
+        "is [1]; expected an object, a vocabulary",
+    ),
+    "null vocabulary": (lambda f: (f / "vocabulary.json").write_text('{"characters": null}'), "characters is None"),
+    "unsorted vocabulary": (lambda f: (f / "vocabulary.json").write_text('{"characters": "ba"}'), "characters is 'ba'"),
+    "small vocabulary": (
+        lambda f: (f / "vocabulary.json").write_text('{"characters": "ab"}'),
+        " is 2; expected 29, as",
+    ),
+    "large vocabulary": (
+        lambda f: (f / "vocabulary.json").write_text('{"tokens": "bytes"}'),
+        " is 256; expected 29, as",
+    ),
+    "binary vocabulary": (lambda f: (f / "vocabulary.json").write_bytes(b"\xff\xfe"), "vocabulary.json is not JSON"),
+    "cut config": (lambda f: (f / "config.json").write_text('{"name"'), "config.json is not JSON"),
+    "list config": (lambda f: (f / "config.json").write_text("[1]"), "config.json is [1]; expected an object"),
+    "null config": (lambda f: (f / "config.json").write_text("null"), "config.json is None; expected an object"),
+    "many layers": (
+        lambda f: change(f / "config.json", n_layers=10**9),
+        "config.json is 1000000000; expected an int, at",
+    ),
+    "wide config": (
+        lambda f: change(f / "config.json", d_model=64),
+        "does not hold the weights of the model in config",
+    ),
+    "odd config": (lambda f: change(f / "config.json", colour="red"), "option is 'colour'"),
+    "other config": (lambda f: change(f / "config.json", name="perceiver"), "name is 'perceiver'"),
+    "old config": (lambda f: change(f / "config.json", format=1), "config.json is 1; expected 2; save the model again"),
+    "empty weights": (lambda f: (f / "model.safetensors").write_bytes(b""), "model.safetensors does not hold weights"),
+    "cut weights": (lambda f: cut(f / "model.safetensors"), "model.safetensors does not hold weights"),
+    "text weights": (lambda f: (f / "model.safetensors").write_text(TEXT), "model.safetensors does not hold weights"),
+    "folder for weights": (
+        lambda f: ((f / "model.safetensors").unlink(), (f / "model.safetensors").mkdir()),
+        "a folder with model.safetensors",
+    ),
 }
-PLANS = {  # what is done to the plan of a run that was not finished
-    "no-plan": lambda f: (f / "run.json").unlink(),
-    "cut-plan": lambda f: (f / "run.json").write_text('{"model'),
-    "null-plan": lambda f: (f / "run.json").write_text("null"),
-    "empty-plan": lambda f: (f / "run.json").write_text("{}"),
-    "odd-plan": lambda f: change(f / "run.json", colour="red"),
-    "odd-training": lambda f: change(f / "run.json", training={"steps": 0}),
-    "odd-execution": lambda f: change(f / "run.json", execution={"precision": "int8"}),
-    "lost-text": lambda f: change(f / "run.json", corpus="lost.txt"),
-    "damaged-checkpoint": lambda f: (f / "checkpoint.pt").write_bytes(b"nothing"),
-    "lost-vocabulary": lambda f: (f / "vocabulary.json").unlink(),
+PLANS = {  # what is done to a run that was not finished, and what the message says then
+    "no plan": (lambda f: (f / "run.json").unlink(), "a folder that `train` made, with run.json"),
+    "cut plan": (lambda f: (f / "run.json").write_text('{"model'), "run.json is not JSON"),
+    "null plan": (lambda f: (f / "run.json").write_text("null"), "run.json is None; expected an object"),
+    "empty plan": (lambda f: (f / "run.json").write_text("{}"), "run.json is not the plan of a run: 'training'"),
+    "odd plan": (lambda f: change(f / "run.json", colour="red"), "run.json is not the plan of a run: "),
+    "no model": (lambda f: change(f / "run.json", model=None), "run.json is not the plan of a run: model is None"),
+    "empty model": (lambda f: change(f / "run.json", model={}), "run.json is not the plan of a run: model is {}"),
+    "odd model": (lambda f: change(f / "run.json", model={"name": "x", "vocab_size": 29}), "name is 'x'"),
+    "many layers": (lambda f: inside(f / "run.json", "model", n_layers=10**9), "the memory for a model of"),
+    "other layers": (lambda f: inside(f / "run.json", "model", n_layers=2), "checkpoint.pt does not go with the model"),
+    "other sizes": (lambda f: inside(f / "run.json", "model", d_model=16), "checkpoint.pt does not go with the model"),
+    "no training": (lambda f: change(f / "run.json", training=None), "run.json is not the plan of a run: "),
+    "odd training": (lambda f: change(f / "run.json", training={"steps": 0}), "steps is 0"),
+    "odd execution": (lambda f: change(f / "run.json", execution={"precision": "int8"}), "precision is 'int8'"),
+    "odd text": (lambda f: change(f / "run.json", corpus=5), "run.json is not the plan of a run: corpus is 5"),
+    "lost text": (lambda f: change(f / "run.json", corpus="lost.txt"), "lost.txt'; expected 'shakespeare'"),
+    "odd tokens": (lambda f: change(f / "run.json", tokens="words"), "run.json is not the plan of a run: tokens is 'w"),
+    "no directory": (
+        lambda f: change(f / "run.json", directory=None),
+        "run.json is not the plan of a run: directory is",
+    ),
+    "odd start": (lambda f: change(f / "run.json", init=5), "run.json is not the plan of a run: init is 5"),
+    "never saved": (lambda f: change(f / "run.json", checkpoint_every=0), "checkpoint_every is 0"),
+    "odd metrics": (lambda f: change(f / "run.json", tensorboard="yes"), "tensorboard is 'yes'"),
+    "damaged checkpoint": (
+        lambda f: (f / "checkpoint.pt").write_bytes(b"nothing"),
+        "checkpoint.pt is not a checkpoint",
+    ),
+    "old checkpoint": (lambda f: torch.save({"format": 0}, f / "checkpoint.pt"), "checkpoint.pt is 0; expected 1"),
+    "empty checkpoint": (lambda f: torch.save({"format": 1}, f / "checkpoint.pt"), "checkpoint.pt lacks is ['batches'"),
+    "no metrics": (lambda f: less(f / "checkpoint.pt", "metrics"), "checkpoint.pt lacks is ['metrics']"),
+    "odd batches": (lambda f: less(f / "checkpoint.pt", batches=3), "checkpoint.pt does not go with the model"),
+    "lost vocabulary": (
+        lambda f: (f / "vocabulary.json").unlink(),
+        "a folder that `train` saved, with vocabulary.json",
+    ),
 }
+RECORDS = {  # what is done to the record of one that was finished, and what `evaluate` says then
+    "no training": (lambda f: change(f / "training.json", training=None), "the seq_len of the training in"),
+    "odd training": (
+        lambda f: change(f / "training.json", training={"seq_len": "8"}),
+        "training.json is '8'; expected",
+    ),
+    "null record": (lambda f: (f / "training.json").write_text("null"), "training.json is None; expected an object"),
+}
+# The names of the copies say nothing, so that the message must.
+DAMAGES = {f"broken-{n}": made for n, made in enumerate([*BROKEN.values(), *PLANS.values(), *RECORDS.values()])}
+CAUSES = {name: cause for name, (_, cause) in DAMAGES.items()}
+SAVED, PLANNED, RECORDED = (
+    list(DAMAGES)[: len(BROKEN)],
+    list(DAMAGES)[len(BROKEN) : len(BROKEN) + len(PLANS)],
+    list(DAMAGES)[len(BROKEN) + len(PLANS) :],
+)
+WITH = dict(zip(BROKEN, SAVED, strict=True))
 
 
 def change(file, **values):
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def inside(file, name, **values):
+    change(file, **{name: {**json.loads(file.read_text())[name], **values}})
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:500])
+
+
+def less(checkpoint, *names, **values):
+    content = {**torch.load(checkpoint, weights_only=True), **values}
+    torch.save({name: value for name, value in content.items() if name not in names}, checkpoint)
 
 
 def run(monkeypatch, capsys, *arguments):
@@ -88,6 +163,14 @@ def run(monkeypatch, capsys, *arguments):
     return code, *capsys.readouterr()
 
 
+THAT_KEEPS_ITS_CHECKPOINT = """
+from pathlib import Path
+Path.unlink = lambda *_, **__: None
+import efficient_transformers.__main__ as cli
+cli.main()
+"""
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with texts good and bad, a saved model, and copies of it that were damaged."""
@@ -95,12 +178,15 @@ def place(tmp_path_factory):
     (folder / "fox.txt").write_text(TEXT)
     for name, content in TEXTS.items():
         (folder / name).write_bytes(content)
-    line = [sys.executable, "-m", "efficient_transformers", *TRAIN, "--out", "model"]
+    line = [sys.executable, "-c", THAT_KEEPS_ITS_CHECKPOINT, *TRAIN, "--out", "model"]
     subprocess.run(line, cwd=folder, env={**os.environ, **SETTINGS}, check=True, capture_output=True)
-    for name, damage in {**BROKEN, **PLANS}.items():
+    checkpoint = (folder / "model" / "checkpoint.pt").read_bytes()
+    (folder / "model" / "checkpoint.pt").unlink()
+    for name, (damage, _) in DAMAGES.items():
         shutil.copytree(folder / "model", folder / name)
-        if name in PLANS:
+        if name in PLANNED:
             (folder / name / "training.json").unlink()
+            (folder / name / "checkpoint.pt").write_bytes(checkpoint)
         damage(folder / name)
     os.mkfifo(folder / "fifo")
     (folder / "loop").symlink_to("loop")
@@ -114,9 +200,9 @@ def there(place, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     monkeypatch.delenv(corpora.DATA_VARIABLE, raising=False)
-    before = {path: path.stat().st_mtime_ns for path in place.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     yield place
-    after = {path: path.stat().st_mtime_ns for path in place.rglob("*") if path.is_file()}
+    after = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     assert after == before
 
 
@@ -164,7 +250,7 @@ LINES = {
         "learning-rate", "weight-decay", "clip-norm", "dropout")},
     **{tuple(more(f"--{size}", "1.5")): f"--{size}" for size in ("steps", "batch-size", "seed", "d-model", "n-layers")},
     # sizes that no machine has
-    tuple(more("--d-model", HUGE)): "beyond what PyTorch can count",
+    tuple(more("--d-model", HUGE)): "the memory for a model of 29 Q parameters or more and its optimizer is '464 QB'",
     tuple(more("--d-model", "2000000")): "the memory for a model of",
     tuple(more("--n-layers", HUGE)): "the memory for a model of",
     tuple(more("--n-layers", "1000000000")): "the memory for a model of",
@@ -175,9 +261,9 @@ LINES = {
     tuple(more("--seed", HUGE)): "seed is 1000000000000000000000000000000",
     tuple(more("--seed", "-" + HUGE)): "seed is -1000000000000000000000000000000",
     ("train", "gmlp", "--corpus", "fox.txt", "--max-seq-len", "600000"): "the memory for a model of",
-    ("train", "gmlp", "--corpus", "fox.txt", "--max-seq-len", HUGE): "beyond what PyTorch can count",
+    ("train", "gmlp", "--corpus", "fox.txt", "--max-seq-len", HUGE): "the memory for a model of 1 Q parameters or more",
     ("train", "hourglass", "--corpus", "fox.txt", "--n-layers", "1000000000"): "the memory for a model of",
-    ("train", "hourglass", "--corpus", "fox.txt", "--d-model", HUGE): "beyond what PyTorch can count",
+    ("train", "hourglass", "--corpus", "fox.txt", "--d-model", HUGE): "the memory for a model of 29 Q parameters or",
     # what does not fit together
     tuple(more("--n-heads", "3")): "a multiple of n_heads=3",
     tuple(more("--d-model", "6")): "even",
@@ -212,12 +298,10 @@ LINES = {
     ("train", "--init", "model", "--corpus", "fox.txt", "--n-layers", "1"): "n_layers is 1; expected none",
     ("train", "--init", "model", "--corpus", "fox.txt", "--dropout", "2"): "dropout is 2.0",
     # saved folders
-    **{("generate", name): name.split("-")[1] for name in BROKEN},
-    **{("evaluate", name, "--corpus", "fox.txt"): name.split("-")[1] for name in BROKEN},
-    **{("train", "--init", name, "--corpus", "fox.txt"): name.split("-")[1] for name in BROKEN},
-    **{("resume", name): name for name in PLANS if name not in ("lost-text", "odd-training")},
-    ("resume", "odd-training"): "steps is 0",
-    ("resume", "lost-text"): "lost.txt",
+    **{("generate", name): CAUSES[name] for name in SAVED},
+    **{("evaluate", name, "--corpus", "fox.txt"): CAUSES[name] for name in [*SAVED, *RECORDED]},
+    **{("train", "--init", name, "--corpus", "fox.txt"): CAUSES[name] for name in SAVED},
+    **{("resume", name): CAUSES[name] for name in PLANNED},
     ("resume", "model"): "not at its end",
     ("resume", "nowhere"): "folder is 'nowhere'",
     ("resume", "fox.txt"): "folder is 'fox.txt'",
@@ -283,7 +367,8 @@ ALONE = [
     line for line in LINES if line in {
         (), ("trian",), ("train",), ("train", "perceiver"), ("generate", "nowhere"), ("resume", "model"),
         ("generate", "model", "--prompt", "fox é"), ("generate", "model", "--temperature", "-1"),
-        ("evaluate", "model", "--corpus", "latin.txt"), ("generate", "cut-config"), ("generate", "empty-weights"),
+        ("evaluate", "model", "--corpus", "latin.txt"), ("generate", WITH["cut config"]),
+        ("generate", WITH["empty weights"]),
         tuple(more("--n-heads", "3")), tuple(more("--n-layers", "1000000000")), tuple(more("--out", "fox.txt/x")),
         tuple(more("--corpus", "utf16.txt")),
     }
@@ -337,7 +422,7 @@ def test_too_little_memory_is_said_in_one_line(there, monkeypatch, capsys):
     assert not (there / "new").exists()
 
 
-def test_a_limit_on_memory_is_not_a_traceback(there):
+def test_a_limit_on_the_size_of_files_is_not_a_traceback(there):
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
@@ -345,4 +430,29 @@ def test_a_limit_on_memory_is_not_a_traceback(there):
     process = start([*TRAIN, "--out", "new"], stdout=subprocess.PIPE, preexec_fn=limit)
     out, err = process.communicate(timeout=60)
     assert_refused((process.returncode, out, err), "out is 'new'")
+    assert not (there / "new").exists()
+
+
+SHORT_OF_MEMORY = """
+import resource
+import sys
+from pathlib import Path
+
+import torch
+import efficient_transformers.__main__ as cli
+
+torch.nn.Linear(8, 8)(torch.zeros(1, 8)).sum().backward()  # what starts threads has started them
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + 300 * 10**6
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+cli.main()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_limit_on_memory_is_not_a_traceback(there):
+    line = [*TRAIN, "--d-model", "4096", "--out", "new"]
+    command = [sys.executable, "-c", SHORT_OF_MEMORY, *line]
+    result = subprocess.run(command, env={**os.environ, **SETTINGS}, capture_output=True, text=True, timeout=60)
+    assert_refused((result.returncode, result.stdout, result.stderr), "memory")
     assert not (there / "new").exists()

@@ -206,11 +206,12 @@ def _wikipedia(name: str) -> Path:
     url, sha256, md5 = WIKIPEDIA[name]
     path = data_folder() / name
     if not path.is_file():
+        archive = _download(url, sha256, f"{name}.zip")
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.parent / ".lock"):  # processes that start together unpack once
             if not path.is_file():
                 remove_partial(path.parent)
-                _unpack(_download(url, sha256, f"{name}.zip"), path)
+                _unpack(archive, path)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "md5").hexdigest()
     require(found == md5, f"the md5 of {path}", found, md5)
