@@ -1,4 +1,4 @@
-"""The page of the papers: each class, test and equation that a row names exists, and a row without them says why."""
+"""The page of the papers: what a row names exists, and a row without code says why; each reference is cited."""
 
 from __future__ import annotations
 
@@ -44,3 +44,10 @@ def test_what_a_row_names_exists(row):
     held = re.findall(r"`(test_\w+)`", tests)
     assert [name for name in held if name not in site_links.tests()] == []
     assert verdict.startswith("left out") or (named and held), "what is there is held by a test"
+
+
+def test_every_entry_of_the_bibliography_is_cited_in_a_page():
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "book").glob("*.md"))
+    numbers = re.findall(r"eprint = \{(.+?)\}", (ROOT / "book" / "references.bib").read_text(encoding="utf-8"))
+    assert len(numbers) >= 20
+    assert [number for number in numbers if number not in pages] == []
