@@ -26,17 +26,7 @@ from .execution import Execution
 from .interrupts import stop_on_signals
 from .memory import FLOAT, check_training, require_memory
 from .models import LanguageModel, find_family, model_names
-from .runs import (
-    RECORD,
-    Plan,
-    begin,
-    carry_out,
-    discard,
-    in_first_process,
-    load,
-    read_vocabulary,
-    trained_at,
-)
+from .runs import RECORD, Plan, begin, carry_out, discard, in_first_process, load, read_vocabulary, trained_at
 from .saving import RUNS
 from .tokens import Unit, Vocabulary, printable
 from .training import TrainingConfig
