@@ -66,11 +66,10 @@ UNMARKED = """() => [...document.querySelectorAll(".formula, span.math, .text_ht
     .filter(e => e.scrollWidth > e.clientWidth + 1 && !e.classList.contains("scrolls"))
     .map(e => e.textContent.slice(0, 80))"""
 LONG_LINES = """() => [...document.querySelectorAll(".bd-article p")]
-    .filter(e => !e.closest("table, div.cell summary") && e.getBoundingClientRect().width > 672.5).map(e => e.textContent.slice(0, 80))"""
+    .filter(e => !e.closest("table, div.cell summary") && e.getBoundingClientRect().width > 672.5)
+    .map(e => e.textContent.slice(0, 80))"""
 # CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 10.5 points.
 EXPLORER_TEXT = 10.5 * 100 / 72
-    10.5 * 100 / 72
-)  # CSS pixels: its frames, at 100 to the inch, are held to 10.5 points by tests of figures
 NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
 VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
     .map((e, i) => e.getClientRects().length ? i : -1).filter(i => i >= 0)"""
