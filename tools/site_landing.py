@@ -70,7 +70,7 @@ CARDS = {
     "06-head-to-head": (
         "6.3",
         "Which one should I use, and when?",
-        "At rates of their own, a gate without attention learns fastest; convolutions help every Transformer.",
+        "After 500 steps a Toeplitz gate leads and a dense one trails; Primer EZ is ahead of the Transformer.",
     ),
 }
 
