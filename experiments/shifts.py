@@ -17,7 +17,8 @@ from torch import Tensor
 from efficient_transformers import AvgPoolShortening, Cache, TrainingConfig, build_model, load_corpus, train
 from efficient_transformers.family import parameter_count
 from efficient_transformers.logs import finite
-from efficient_transformers.study import Record, Run, append_record, environment, read_records
+from efficient_transformers.recording import Run
+from efficient_transformers.study import Record, append_record, environment, read_records
 
 RESULTS = Path(__file__).parent / "results" / "hourglass-shifts.jsonl"
 FACTOR = 4

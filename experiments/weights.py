@@ -1,8 +1,9 @@
 """Train the models that ship with the package, one of each family, and pack their weights.
 
-    python experiments/weights.py train              # all that are missing, one after the other; can be stopped
-    python experiments/weights.py train primer-ez    # one
-    python experiments/weights.py pack               # score what is trained, and write it into the package
+    python experiments/weights.py              # train what is not trained yet, and pack it; can be stopped
+    python experiments/weights.py primer-ez    # one
+
+To pack is to score a trained model, and to write it into the package, in half precision.
 
 Sizes are those of the first study (README.md), about 0.8M parameters beside dense spatial matrices. A run is sixteen
 times as long as a chapter's, with one seed and a learning rate that is not tuned for that length: these models are to
@@ -12,7 +13,6 @@ be looked at. Chapter 6 sets four of them beside the studies, and says so.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from efficient_transformers import (
 )
 from efficient_transformers.corpus import HELD_OUT, TEST
 from efficient_transformers.files import locked
-from efficient_transformers.pretrained import CARD, SHIPPED, pack, unpack
+from efficient_transformers.pretrained import CARD, HASHED, SHIPPED, pack, sha256, unpack
 from efficient_transformers.pretrained import SNAPSHOTS as SNAPSHOT_FILE
 from efficient_transformers.protocol import TEST_TARGETS, TUNING_TARGETS
 from efficient_transformers.runs import VOCABULARY
@@ -50,8 +50,6 @@ RECIPES: dict[str, tuple[str, dict[str, Any], float]] = {
     "transformer": ("transformer", {}, ATTENTION_RATE),
     "hourglass": ("hourglass", hourglass("0.8M", SEQ_LEN), ATTENTION_RATE),
     "gmlp-toeplitz": ("gmlp", gmlp("0.8M", SEQ_LEN, weight="toeplitz"), GATE_RATE),
-    "amlp": ("amlp", gmlp("0.8M", SEQ_LEN, model="amlp"), GATE_RATE),
-    "primer": ("primer", {}, ATTENTION_RATE),
 }
 SNAPSHOTS = (250, 500, 1000, 2000, 4000)  # steps at which the parts that chapters draw are kept
 WITH_SNAPSHOTS = ("primer-ez", "gmlp", "gmlp-toeplitz")  # 16 MB is all that the weights may take
@@ -64,7 +62,7 @@ def config_of(name: str) -> TrainingConfig:
     return TrainingConfig(8000, 4, SEQ_LEN, learning_rate=RECIPES[name][2], warmup_steps=200, eval_every=250, seed=SEED)
 
 
-def train_one(name: str) -> None:
+def train_one(name: str, corpus: Corpus) -> None:
     """Train a model in a folder of its own, going on from its last checkpoint."""
     from safetensors.torch import save_file
 
@@ -72,7 +70,6 @@ def train_one(name: str) -> None:
     folder = WORK / name
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "lock"):
-        corpus = load_corpus("shakespeare-with-test")
         torch.manual_seed(SEED)
         model = build_model(model_name, vocab_size=len(corpus.vocabulary), max_seq_len=SEQ_LEN, **options)
 
@@ -140,7 +137,7 @@ def make_card(name: str, model: LanguageModel, corpus: Corpus) -> dict[str, Any]
         "validation_loss": score(model, corpus.validation, seq_len=SEQ_LEN, at_least=TUNING_TARGETS).loss,
         "test_loss": score(model, corpus.test, seq_len=SEQ_LEN, at_least=TEST_TARGETS).loss,
         "greedy": {"prompt": PROMPT, "text": corpus.vocabulary.decode(written)},
-        "sha256": hashlib.sha256((SHIPPED / name / saving.WEIGHTS).read_bytes()).hexdigest(),
+        **{key: sha256(SHIPPED / name / file) for key, file in HASHED.items() if (SHIPPED / name / file).is_file()},
         "licence": "MIT",
         **environment(),
     }
@@ -162,26 +159,22 @@ A language model of the book *Efficient Transformers, Annotated*, to be looked a
 - Limits: it reads at most {card["context"]} characters, of its own vocabulary only. What it writes looks like a play
   and means nothing. One run says little about its family; Section 6.5 says what.
 - Weights: float16, sha256 `{card["sha256"]}`. Licence: {card["licence"]}.
-- Made by `python experiments/weights.py train {card["name"]}`, then `pack {card["name"]}`.
+- Made by `python experiments/weights.py {card["name"]}`.
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("train", "pack"))
-    parser.add_argument("names", nargs="*", default=list(RECIPES), help=f"of {list(RECIPES)}")
-    arguments = parser.parse_args()
-    if unknown := set(arguments.names) - set(RECIPES):
+    parser.add_argument("names", nargs="*", help=f"of {list(RECIPES)}; by default all")
+    names = parser.parse_args().names or list(RECIPES)
+    if unknown := set(names) - set(RECIPES):
         parser.error(f"names is {sorted(unknown)}; expected some of {list(RECIPES)}")
     torch.set_num_threads(1)
-    if arguments.action == "pack":
-        corpus = load_corpus("shakespeare-with-test")
-        for name in arguments.names:
-            pack_one(name, corpus)
-        return
-    for name in arguments.names:
-        if not (WORK / name / "model.safetensors").is_file():
-            train_one(name)
+    corpus = load_corpus("shakespeare-with-test")
+    for name in names:
+        if not (WORK / name / saving.WEIGHTS).is_file():
+            train_one(name, corpus)
+        pack_one(name, corpus)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 import torch
 from accelerate.state import AcceleratorState
 from hypothesis import settings
-from legible import LEAST, letters
+from legible import small_letters
 
 import efficient_transformers.__main__ as cli
 
@@ -63,7 +63,7 @@ def chromium():
 
 @pytest.fixture
 def drawn():
-    """What a test has drawn is no wider than a page, has no text below the style's size, and is closed."""
+    """What a test has drawn is no wider than a page, has no small text, an index included, and is closed."""
     yield
     figures = [plt.figure(number) for number in plt.get_fignums()]
     for figure in figures:
@@ -71,7 +71,7 @@ def drawn():
     plt.close("all")
     for figure in figures:
         assert figure.get_figwidth() <= 5.6
-        assert [text.get_text() for text in letters(figure) if text.get_fontsize() < LEAST] == []
+        assert small_letters(figure) == []
 
 
 @pytest.fixture

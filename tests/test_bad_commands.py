@@ -311,6 +311,7 @@ LINES = {
     ("generate", "runs/typo"): "folder is 'runs/typo'",
     ("generate", "fox.txt"): "folder is 'fox.txt'",
     ("generate", "z" * 300): "zzz",
+    ("generate", "owner/name"): "folder is 'owner/name'; expected a folder, or a name that the Hugging Face Hub has",
     ("generate", "model", "--prompt", "fox é"): "a character is 'é', in line 1",
     ("generate", "model", "--prompt", "fox\né"): "a character is 'é', in line 2",
     ("generate", "model", "--prompt", ""): "tokens.shape is (1, 0)",
@@ -357,6 +358,8 @@ def test_a_bad_command_line_ends_in_one_line_that_names_the_cause(line, there, m
         raise requests.ConnectionError("no network")
 
     monkeypatch.setattr("requests.get", offline)
+    monkeypatch.setattr("socket.socket.connect", lambda *_: offline())  # of the Hub's library
+    monkeypatch.setattr("socket.getaddrinfo", offline)
     monkeypatch.setattr("pooch.os_cache", lambda project: there / "cache")
     assert_refused(run(monkeypatch, capsys, *line), LINES[line])
 

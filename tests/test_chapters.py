@@ -7,12 +7,14 @@ import ast
 import inspect
 import re
 import sys
+from importlib import import_module
 
 import chapters
 import folding
 import nbformat
 import pytest
 import run_notebooks
+import site_pages
 from torch import nn
 
 import efficient_transformers
@@ -46,15 +48,42 @@ def test_every_numbered_equation_is_implemented_where_a_docstring_names_it(name)
     assert [number for number in numbers if number not in chapters.implementations(name)] == []
 
 
+def names_in(node):
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def compared(name):
+    """After each code cell: the names whose values an assertion of equality has compared, with what they came from."""
+    made = {}
+    for cell in (c for c in chapters.cells(name) if c.is_code):
+        for node in ast.walk(cell.tree):
+            if isinstance(node, (ast.Assign, ast.For, ast.comprehension)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                value = names_in(node.value if isinstance(node, ast.Assign) else node.iter)
+                for target in (n for t in targets for n in names_in(t)):
+                    made[target] = value | made.get(target, set())
+            elif isinstance(node, ast.FunctionDef):
+                made[node.name] = names_in(node)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                made.setdefault(ast.unparse(node.args[0]), set()).update(names_in(node.args[1]))
+        found = set()
+        for call in (n for n in ast.walk(cell.tree) if isinstance(n, ast.Call)):
+            if ast.unparse(call.func) in {"torch.testing.assert_close", "torch.equal"}:
+                found |= names_in(call)
+        while more := set().union(*(made.get(n, set()) for n in found)) - found:
+            found |= more
+        yield cell, found
+
+
 def test_no_layer_of_the_package_is_used_before_it_is_built():
-    """Built: defined under its name, or shown, in a cell that asserts, to agree with what the reader built."""
+    """Built: defined under its name, or shown by an assertion to compute what the reader's own parts compute."""
     layers, built, early = package_layers(), set(), []
     for name in NAMES:
         own = set()
-        for cell in (c for c in chapters.cells(name) if c.is_code and "%pip" not in c.node.source):
+        for cell, agree in compared(name):
             own |= {node.name for node in cell.definitions()}
-            used = {n.id for n in ast.walk(cell.tree) if isinstance(n, ast.Name)} & layers
-            built |= own & layers | (used if own and folding.assertions(cell.node.source) else set())
+            used = names_in(cell.tree) & layers
+            built |= own & layers | (agree & layers if own & agree else set())
             if not cell.is_teaching or "answer = None" in cell.node.source:
                 continue
             early += [(name, cell.section, layer) for layer in sorted(used - built)]
@@ -129,3 +158,45 @@ def test_exercises_have_headings_kinds_and_difficulties(name):
     assert {e.kind for e in found} <= {"Repair", "Question", "Build"}
     assert {e.difficulty for e in found} <= {"easy", "medium", "hard"}
     assert sum(e.kind == "Build" for e in found) >= 2
+
+
+def documented():
+    """Module and name of each class and function on the package's pages."""
+    for path in (run_notebooks.ROOT / "book" / "api").glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        yield from ((path.stem, n) for n in re.findall(r"auto(?:class|function):: [\w.]*?(\w+)(?:\(|$)", text, re.M))
+        module = import_module(f"efficient_transformers.{path.stem}")
+        for name, value in vars(module).items() if ":no-members:" not in text else ():
+            if (inspect.isroutine(value) or inspect.isclass(value)) and value.__module__.startswith(module.__name__):
+                yield path.stem, name
+
+
+def test_each_entry_of_the_package_says_where_the_book_explains_it():
+    sections = {number for name in NAMES for number, _ in chapters.SECTION.findall(chapters.prose(name))}
+    entries = list(documented())
+    assert len(entries) > 110
+    for module, name in entries:
+        says = site_pages.explained(module, name)
+        if section := re.search(r"Section (\d+\.\d+)", says):
+            assert section[1] in sections, name
+        else:
+            page = re.search(r":doc:`/(book/[\w-]+)`", says)[1]
+            assert (run_notebooks.ROOT / f"{page}.md").exists(), name
+    assert [name for name in site_pages.SECTIONS if name not in {name for _, name in entries}] == []
+
+
+@every_chapter
+def test_a_chapter_draws_its_idea_lets_the_reader_predict_and_says_what_came_after(name):
+    text = chapters.prose(name)
+    assert len(re.findall(r"\bBefore you\b", text)) >= 3
+    before = text.partition("| At a glance |")[0]
+    assert before != text
+    assert folding.CAPTION.search(before), "the idea in a picture stands before the summary"
+    after = re.search(r"^## \d+\.\d+ What came after\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)[1]
+    assert len(re.findall(r"^\|", after, re.MULTILINE)) >= 7, "a heading, its line, and at least five rows"
+
+
+@every_chapter
+def test_a_chapter_is_markdown_that_every_viewer_shows(name):
+    """No directive and no role: JupyterLab, Colab and GitHub would print them."""
+    assert re.findall(r"^\s*:{3,}.*|^\s*```\{.*|\{[\w:.-]+\}`[^`]*`", chapters.prose(name), re.MULTILINE) == []

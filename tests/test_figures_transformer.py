@@ -20,7 +20,7 @@ def test_a_reading_has_a_line_for_each_weight_and_labels_those_of_the_last_lette
     assert widths[1, 2] == pytest.approx(3 * widths[0, 2])
     texts = [text.get_text() for text in ax.texts]
     assert [text for text in texts if "/" in text] == ["1/5", "3/5", "1/5"]
-    assert "c\n$y_2$ = (1.2, 3)" in texts
+    assert "c, 2\ny = (1.2, 3)" in texts
 
 
 def test_hands_point_where_they_are_told_and_products_are_cosines():

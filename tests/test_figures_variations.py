@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 
 import matplotlib.pyplot as plt
+import pytest
 import torch
 from legible import DRAWINGS
-from wrong_answers.variations import fft
+from test_exercises import PREAMBLE
+from wrong_answers import WRONG
 
 from efficient_transformers import CausalDepthwiseConv, figures
 from efficient_transformers.evidence import Comparison
@@ -58,14 +60,30 @@ def test_places_that_share_a_kernel_have_one_color():
     assert torch.equal(shown[1][0], shown[1][1])
 
 
-def test_the_leak_of_an_answer_is_drawn_in_a_notebook_and_nowhere_else(monkeypatch, capsys):
-    space = {"torch": torch}
-    exec(fft(more=""), space)
-    check("3.5", space["answer"])
+DRAWN = {  # for each exercise that speaks of the future, the place of a wrong answer that sees it, and how many leaks
+    "1.1": (6, 5),
+    "1.5": (1, 21),
+    "2.1": (0, 15),
+    "3.1": (2, 17),
+    "3.5": (0, 3),
+    "4.1": (0, 6),
+    "4.4": (0, 12),
+    "5.1": (0, 36),
+    "5.4": (1, 15),
+    "5.5": (1, 6),
+}
+
+
+@pytest.mark.parametrize(("number", "place", "leaks"), [(n, *found) for n, found in DRAWN.items()])
+def test_the_leak_of_an_answer_is_drawn_in_a_notebook_and_nowhere_else(number, place, leaks, monkeypatch, capsys):
+    space = {}
+    exec(PREAMBLE + WRONG[number][place][0], space)
+    check(number, space["answer"])
     assert plt.get_fignums() == []
     monkeypatch.setattr(plt, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
     monkeypatch.setattr(plt, "show", lambda: None)
-    check("3.5", space["answer"])
+    check(number, space["answer"])
+    assert len(plt.get_fignums()) == 1
     image = plt.gcf().axes[0].images[0].get_array()
-    assert (image == 2).sum() == 3  # red: outputs 0 and 1 read the last two tokens
-    assert capsys.readouterr().out.count("wraps round") == 2
+    assert (image == 2).sum() == leaks  # red
+    assert capsys.readouterr().out.count("not yet: ") == 2

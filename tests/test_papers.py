@@ -1,4 +1,4 @@
-"""The page of the papers: each class, test and equation that a row names exists, and a row without them says why."""
+"""The page of the papers: what a row names exists, and a row without code says why; each reference is cited."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ MODULES = [
 ]
 
 
+SECTIONS = {number for name in run_notebooks.chapters() for number, _ in chapters.SECTION.findall(chapters.prose(name))}
+
+
 def test_there_is_a_table_for_each_paper():
     assert TEXT.count(HEAD) == 3
     assert len(ROWS) > 30
@@ -39,8 +42,25 @@ def test_what_a_row_names_exists(row):
         assert ": " in verdict, "what differs says why"
     for number in re.findall(r"\((\d+\.\d+)\)", ours):
         assert number in EQUATIONS
+    for number in re.findall(r"Section (\d+\.\d+)", ours):
+        assert number in SECTIONS
     named = re.findall(r"\{(?:class|func)\}`(\w+)`", code)
     assert all(any(hasattr(module, name) for module in MODULES) for name in named), named
     held = re.findall(r"`(test_\w+)`", tests)
     assert [name for name in held if name not in site_links.tests()] == []
     assert verdict.startswith("left out") or (named and held), "what is there is held by a test"
+
+
+def test_every_entry_of_the_bibliography_is_cited_in_a_page():
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "book").glob("*.md"))
+    numbers = re.findall(r"eprint = \{(.+?)\}", (ROOT / "book" / "references.bib").read_text(encoding="utf-8"))
+    assert len(numbers) >= 20
+    assert [number for number in numbers if number not in pages] == []
+
+
+def test_each_equation_of_the_papers_chapters_has_a_row_or_is_named_as_ours():
+    rows = {number for row in ROWS for number in re.findall(r"\((\d+\.\d+)\)", row[1])}
+    ours = re.search(r"^Ours, without a row: (.*)$", TEXT, re.MULTILINE)[1]
+    named = set(re.findall(r"\((\d+\.\d+)\)", ours))
+    numbered = {number for number in EQUATIONS if number[0] in "2345"}
+    assert numbered - rows == named

@@ -31,6 +31,7 @@ from efficient_transformers.protocol import (
     missing_trials,
 )
 from efficient_transformers.rules import check_records, problems
+from efficient_transformers.study import load_study
 from efficient_transformers.trials import execute_trial
 
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
@@ -237,6 +238,16 @@ def test_records_that_break_a_rule_are_refused(records, message):
         check_records(STUDY, records)
     del caught
     assert any(message in problem for problem in problems(STUDY, records))
+
+
+def test_a_record_of_before_the_protocol_is_refused_by_its_version_alone():
+    old = load_study("variations")[0]
+    assert list(problems(STUDY, [old, *GOOD])) == ["record 1 of 'tiny' is of protocol None; expected 2"]
+
+
+def test_a_record_that_lacks_a_field_is_refused_by_its_name_alone():
+    found = list(problems(STUDY, [{"protocol": 2}, *GOOD]))
+    assert found == ["record 1 of 'tiny' is of protocol 2 and lacks ['role', 'run', 'metrics', 'validation']"]
 
 
 @pytest.fixture

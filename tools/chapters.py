@@ -92,11 +92,11 @@ def equations(name: str) -> list[str]:
 
 
 def implementations(name: str) -> dict[str, list[str]]:
-    """The names of the definitions whose docstring names an equation, by the equation's number."""
+    """The names of the definitions whose docstring names an equation in its first line, by the equation's number."""
     found: dict[str, list[str]] = {}
     for node in (n for cell in cells(name) for d in cell.definitions() for n in ast.walk(d)):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            for number in NUMBER.findall(ast.get_docstring(node) or ""):
+            for number in NUMBER.findall((ast.get_docstring(node) or "").partition("\n")[0]):
                 found.setdefault(number, []).append(node.name)
     return found
 
@@ -134,7 +134,10 @@ def explanations() -> dict[str, Explanation]:
         if not cell.is_code:
             for word in BACKQUOTED.findall(cell.node.source):
                 mentioned.setdefault(word, Explanation("Explained", cell.section, []))
-        elif cell.is_teaching:
-            for node in (n for n in ast.walk(cell.tree) if isinstance(n, ast.Name)):
-                used.setdefault(node.id, Explanation("Used", cell.section, []))
+        else:
+            for node in ast.walk(cell.tree):
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "figures":  # most are folded
+                    used.setdefault(node.attr, Explanation("Used", cell.section, []))
+                elif isinstance(node, ast.Name) and cell.is_teaching:
+                    used.setdefault(node.id, Explanation("Used", cell.section, []))
     return used | mentioned | defined

@@ -33,7 +33,10 @@ from matplotlib.text import Text
 
 def measured(figure, *, draw=pylabtools.retina_figure, **options):
     data, metadata = draw(figure, **options)
-    sizes = [t.get_fontsize() for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]
+    sizes = [
+        t.get_fontsize() * (0.7 if "$" in t.get_text() and set("_^") & set(t.get_text()) else 1)  # an index is smaller
+        for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()
+    ]
     metadata["smallest_text"] = round(min(sizes) * figure.dpi / 72, 1) if sizes else None
     with rc_context({"svg.hashsalt": "the same names each time"}):
         metadata["svg"] = pylabtools.print_figure(figure, fmt="svg", metadata={"Date": None})

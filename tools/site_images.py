@@ -17,8 +17,7 @@ from pictures import VECTORS
 IMAGE = re.compile(r'<img (?![^>]*\bwidth=")([^>]*)>')
 STYLE = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')  # MyST-NB's: it would squash pictures on a phone
 SOURCE = re.compile(r'src="(?:data:image/png;base64,([^"]{32})|([^":]*_images/[^"]*\.png))')
-
-
+PNG = re.compile(r"_images/([^\"]*\.png)")
 FIGURE = re.compile(
     r'<figure[^>]*\bid="(fig-[\d-]+)"[^>]*>(?:(?!</figure>).)*?<img [^>]*\bsrc="([^"]*\.png)"', re.DOTALL
 )
@@ -37,26 +36,35 @@ def sized(page: Path, match: re.Match[str]) -> str:
     return f'<img width="{width}" height="{height}" loading="lazy" {STYLE.sub("", attributes)}>'
 
 
-def with_vectors(page: Path, text: str) -> str:
-    """The page with the SVGs that are stored; their PNGs leave the site."""
-    for name, png in FIGURE.findall(text):
-        drawn, vector = (page.parent / png).resolve(), VECTORS / f"{name}.svg"
-        if vector.exists():
-            shutil.copyfile(vector, drawn.with_name(vector.name))
-            drawn.unlink(missing_ok=True)
-            text = text.replace(drawn.name, vector.name)
-    return text
+def with_vectors(page: Path, text: str, replaced: set[Path]) -> str:
+    """The page with the SVGs that are stored; the PNGs that it no longer shows are noted."""
+
+    def vector(match: re.Match[str]) -> str:
+        drawn, stored = (page.parent / match[2]).resolve(), VECTORS / f"{match[1]}.svg"
+        if not stored.exists():
+            return match[0]
+        shutil.copyfile(stored, drawn.with_name(stored.name))
+        replaced.add(drawn)
+        return match[0].replace(drawn.name, stored.name)
+
+    return FIGURE.sub(vector, text)
 
 
 def size_images(app: Any, error: Exception | None) -> None:
     if error or app.builder.name != "html":
         return
+    replaced: set[Path] = set()
+    shown: set[str] = set()
     for page in Path(app.outdir).glob("[bn]*/**/*.html"):  # book/ and notebooks/
         text = page.read_text(encoding="utf-8")
         made = IMAGE.sub(lambda match, page=page: sized(page, match), text)
-        made = with_vectors(page, made)
+        made = with_vectors(page, made, replaced)
+        shown |= set(PNG.findall(made))
         if made != text:
             page.write_text(made, encoding="utf-8")
+    for png in replaced:  # a PNG is named by its bytes: two figures may share one
+        if png.name not in shown:
+            png.unlink(missing_ok=True)
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -251,9 +251,10 @@ def start() -> str:
 
 def leak_lab() -> str:
     """Leak Lab, from the files that instruments_on_site.py writes."""
+    lab = LeakLab()
     return (
         '<link rel="stylesheet" href="../_static/instruments.css">\n'
-        + LeakLab().element("")
+        + lab.element(lab.still())
         + '\n<script src="../_static/leak-lab.js"></script>'
     )
 

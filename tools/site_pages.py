@@ -17,6 +17,58 @@ import run_notebooks
 ROOT = Path(__file__).parents[1]
 PACKAGE = "efficient_transformers"
 DIFFICULTIES = ("easy", "medium", "hard")
+SECTIONS = {  # what a chapter explains without the package's name
+    "causal_mask": "1.2",
+    "LearnedPositions": "1.11",
+    "Metrics": "1.7",
+    "Vocabulary": "1.6",
+    "parameter_groups": "1.7",
+    "generate": "1.8",
+    "PrimerEZFamily": "2.5",
+    "SharedQueryKeyAttention": "3.4",
+    "PrimerLayer": "3.4",
+    "PrimerFamily": "3.5",
+    "ShiftRight": "4.2",
+    "Shortening": "4.3",
+    "CrossAttention": "4.6",
+    "AttentionBasedUpSampling": "4.6",
+    "GMLPFamily": "5.2",
+    "toeplitz": "5.5",
+}
+MODULES = {  # for the other entries of a module: a section, or the page that is about what it does
+    "attention": "1.4",
+    "checkpoint": "scaling-out",
+    "corpus": "1.6",
+    "cost": "4.8",
+    "diagrams": "1.5",
+    "digits": "5.11",
+    "evaluation": "1.7",
+    "evidence": "6.1",
+    "execution": "scaling-out",
+    "explorer": "1.10",
+    "family": "2.5",
+    "figures": "how-this-book-is-made",
+    "files": "scaling-out",
+    "generation": "1.9",
+    "hourglass": "4.5",
+    "inspection": "1.5",
+    "instruments": "1.8",
+    "interrupts": "scaling-out",
+    "logs": "scaling-out",
+    "masking": "5.12",
+    "memory": "scaling-out",
+    "models": "1.6",
+    "pretrained": "6.5",
+    "protocol": "6.12",
+    "recording": "6.12",
+    "rules": "6.12",
+    "saving": "write-with-it",
+    "scoring": "6.12",
+    "study": "3.7",
+    "tokens": "scaling-out",
+    "transformer": "1.6",
+    "trials": "6.12",
+}
 
 
 def exercises() -> str:
@@ -53,14 +105,25 @@ def explanations() -> dict[str, chapters.Explanation]:
     return chapters.explanations()
 
 
+def explained(module: str, name: str) -> str:
+    """The sentence that says where the book explains an entry of a module of the package.
+
+    Raises:
+        KeyError: if neither a chapter nor the lists above say where.
+    """
+    if found := explanations().get(name):
+        equations = "".join(f", ({number})" for number in found.equations)
+        return f"{found.how} in Section {found.section}{equations}."
+    place = SECTIONS.get(name) or MODULES[module]
+    return f"See Section {place}." if place[0].isdigit() else f"See :doc:`/book/{place}`."
+
+
 def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Say where the book explains an entry; and part the list of a module's docstring from the words before it."""
     if what == "module" and "What is notable:" in lines:
         lines.insert(lines.index("What is notable:") + 1, "")
-    found = explanations().get(name.split(".")[-1])
-    if what in ("class", "function") and found:
-        equations = "".join(f", ({number})" for number in found.equations)
-        lines += ["", f"{found.how} in Section {found.section}{equations}.", ""]
+    if what in ("class", "function"):
+        lines += ["", explained(obj.__module__.split(".")[1], name.split(".")[-1]), ""]
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -44,7 +44,8 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
     Args:
         draw: called with one value per name; returns the figure of that frame.
         alt: what the figure shows, for those who cannot see it.
-        dpi: resolution of the frames, in dots per inch; they are shown at 100 to the inch, as the other figures are.
+        dpi: resolution of the frames, in dots per inch; they are shown at 100 to the inch, as the other figures are,
+            so that 200 is sharp where a screen has two dots per pixel.
         start: the value of each slider at first, by name; others start at their first one.
         **values: the values of each slider, by name; underscores become spaces.
 
@@ -58,7 +59,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
         draw: Callable[..., Figure],
         alt: str,
         *,
-        dpi: int = 80,
+        dpi: int = 200,
         start: Mapping[str, Any] | None = None,
         **values: Iterable[Any],
     ) -> None:

@@ -2,7 +2,7 @@
 
 What is notable:
 - weights are stored in float16 and a causal spatial matrix as its lower triangle; they are computed with in float32;
-- a card holds the sha256 of its weights, so that a damaged file is refused before it is read.
+- a card holds the sha256 of its weights and its snapshots, so that a damaged file is refused before it is read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .checks import require, require_known
 
 SHIPPED = Path(__file__).parent / "weights"
 CARD, SNAPSHOTS = "card.json", "snapshots.safetensors"
+HASHED = {"sha256": saving.WEIGHTS, "snapshots_sha256": SNAPSHOTS}  # the files that a card holds the sha256 of
 TRIANGLE = ".tril"  # at the end of the name of a matrix that is stored as its lower triangle
 
 
@@ -37,7 +38,7 @@ def locate(folder: str | Path) -> Path:
 
 
 def pretrained_card(name: str) -> dict[str, Any]:
-    """How a model that ships was trained, on what, what it scores, and the sha256 of its weights.
+    """How a model that ships was trained, on what, what it scores, and the sha256 of its files.
 
     Raises:
         ValueError: for an unknown name.
@@ -50,27 +51,37 @@ def read(name: str, device: str | torch.device = "cpu") -> tuple[dict[str, Any],
     """The arguments of :func:`build_model` and the weights, in float32, of a model that ships.
 
     Raises:
-        ValueError: for an unknown name, or weights with another sha256 than their card has.
+        ValueError: for an unknown name, a file that is missing, or weights with another sha256 than their card has.
     """
-    card, folder = pretrained_card(name), SHIPPED / name
-    found = hashlib.sha256((folder / saving.WEIGHTS).read_bytes()).hexdigest()
-    require(
-        found == card["sha256"], f"the sha256 of {folder / saving.WEIGHTS}", found, f"{card['sha256']}, of its card"
-    )
+    check(name, "sha256")
+    folder = saving.find(SHIPPED / name)
     return saving.read_config(folder), unpack(saving.read_weights(folder, device))
+
+
+def check(name: str, key: str) -> None:
+    """Raise ValueError if a file is missing, or has another sha256 than the card; ``key`` is one of ``HASHED``."""
+    file, expected = SHIPPED / name / HASHED[key], pretrained_card(name)[key]
+    require(file.is_file(), "folder", str(file.parent), f"a folder with {file.name}")
+    found = sha256(file)
+    require(found == expected, f"the sha256 of {file}", found, f"{expected}, of its card")
+
+
+def sha256(file: Path) -> str:
+    """The sha256 of a file's bytes, in hexadecimal."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def pretrained_snapshots(name: str) -> dict[int, dict[str, Tensor]]:
     """Parts of a model in the course of its training, those that chapters draw: by step, then by parameter.
 
     Raises:
-        ValueError: for an unknown name, or a model of which nothing was kept.
+        ValueError: for an unknown name, a model of which nothing was kept, or a file that is missing or damaged.
     """
     from safetensors.torch import load_file  # heavy libraries are imported where they are used
 
     require_known("name", name, pretrained_names())
-    kept = sorted(file.parent.name for file in SHIPPED.glob(f"*/{SNAPSHOTS}"))
-    require_known("name", name, kept)
+    require_known("name", name, [known for known in pretrained_names() if "snapshots_sha256" in pretrained_card(known)])
+    check(name, "snapshots_sha256")
     snapshots: dict[int, dict[str, Tensor]] = {}
     for key, tensor in unpack(load_file(SHIPPED / name / SNAPSHOTS)).items():
         step, parameter = key.split("/")

@@ -78,7 +78,7 @@ def run_study(runs: Iterable[Run], path: Path, make: Callable[[Run], Record] | N
     Args:
         runs: of the study.
         path: the file of its records.
-        make: trains and returns the record; None means :func:`execute`.
+        make: trains and returns the record; None means ``execute``.
 
     Raises:
         FloatingPointError: after all other runs, if the loss of some was not finite; these have no record.

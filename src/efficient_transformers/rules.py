@@ -1,7 +1,8 @@
 """What a record of the protocol must hold: one that breaks a rule stops its study, with an error that names it.
 
 What is notable:
-- a record that was not declared, or was made by another version of the protocol, is refused;
+- a record that was not declared, or was made by another version of the protocol, is refused; what it holds is not
+  read, since another version has other fields;
 - a rate that was not tried as the protocol says is refused, and so is a reported run at one that is not the best.
 """
 
@@ -13,6 +14,8 @@ from .checks import require
 from .protocol import PROTOCOL, TEST_TARGETS, TUNING_SEED, TUNING_TARGETS, Entry, Study, chosen_rate, octaves
 from .study import Record
 
+FIELDS = ("role", "run", "metrics", "validation")  # what every record of this version holds
+
 
 def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
     """What is wrong with the records of a study, in words; nothing if they follow its declaration.
@@ -20,7 +23,8 @@ def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
     Records may be incomplete: a run that is missing is not wrong.
     """
     records, entries = list(records), study.by_label()
-    devices = sorted({str(record.get("device")) for record in records})
+    whole = [record for record in records if record.get("protocol") == PROTOCOL and record.keys() >= set(FIELDS)]
+    devices = sorted({str(record.get("device")) for record in whole})
     if len(devices) > 1:
         yield f"{study.name!r} was run on {devices}; expected one kind of device, whose results alone compare"
     seen: set[tuple[str, str, float, int]] = set()
@@ -28,6 +32,9 @@ def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
         where = f"record {number} of {study.name!r}"
         if record.get("protocol") != PROTOCOL:
             yield f"{where} is of protocol {record.get('protocol')!r}; expected {PROTOCOL}"
+            continue
+        if missing := [name for name in FIELDS if name not in record]:
+            yield f"{where} is of protocol {PROTOCOL} and lacks {missing}"
             continue
         entry = entries.get(record["run"]["label"])
         if record.get("study") != study.name or entry is None:
@@ -48,7 +55,7 @@ def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
             yield f"{where} does not reach its last step, {entry.steps}"
         elif validation["targets"] < TUNING_TARGETS:
             yield f"{where} was judged on {validation['targets']} characters; expected {TUNING_TARGETS}"
-        yield from (f"{where} {problem}" for problem in _role_problems(record, entry, records))
+        yield from (f"{where} {problem}" for problem in _role_problems(record, entry, whole))
 
 
 def _role_problems(record: Record, entry: Entry, records: list[Record]) -> Iterator[str]:

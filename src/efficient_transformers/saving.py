@@ -58,7 +58,11 @@ def find(folder: str | Path, shipped: Sequence[str] = ()) -> Path:
     if not path.is_dir():
         from huggingface_hub import snapshot_download  # heavy libraries are imported where they are used
 
-        path = Path(snapshot_download(str(folder), allow_patterns=[WEIGHTS, CONFIG]))
+        try:
+            path = Path(snapshot_download(str(folder), allow_patterns=[WEIGHTS, CONFIG]))
+        except OSError as error:  # no connection, no such name
+            expected = "a folder, or a name that the Hugging Face Hub has and can be asked for"
+            raise OSError(f"folder is {str(folder)!r}; expected {expected}: {error}") from error
     for name in (CONFIG, WEIGHTS):
         require((path / name).is_file(), "folder", str(folder), f"a folder with {name}")
     return path

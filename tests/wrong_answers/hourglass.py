@@ -26,11 +26,12 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "gives token 4 the vector of window 0 (T = 8, k = 4): that is honest but stale",
         ),
         ("def answer(x, short, k):\n    return short[:, torch.arange(x.shape[1]) // k]", "lacks x"),
-        ("def answer(x, short, k):\n    return x + short", "stopped with RuntimeError"),
+        ("def answer(x, short, k):\n    return x + short", "choose one vector of short for each token, 8 in all"),
         ("def answer(x, short, k):\n    return x", "(128 of 128 numbers differ)"),
     ],
     "4.2": [
         ("def answer(t): return t % 4", "the age of the window of the level between"),
+        ("def answer(t): return t % 8 + 0.9", "for t = 0 you say 0.9; expected a whole number of tokens"),
         ("def answer(t): return t % 6", "factors of nested levels multiply"),
         ("def answer(t): return t % 8 + 1", "one too many"),
         ("def answer(t): return t // 8", "for t = 1 you say 0; the innermost window that it reads ends at token 0"),

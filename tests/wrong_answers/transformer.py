@@ -38,7 +38,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 1).T)", "the wrong way round"),
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 0))", "not even itself"),
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 1), scale=False)", "the root of K"),
-        (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 2))", "your output at [0, 0, 0, 0] is"),
+        (
+            ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 2))",
+            "your attention sees its future: output 0 depends on token 1 (5",
+        ),
         ("def answer(q, k, v): return (q @ k.mT).tril()", "expected (2, 3, 6, 4)"),
     ],
     "1.2": [

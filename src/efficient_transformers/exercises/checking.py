@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
 from ..checks import require_known
+from ..figures import leak_maps
 
 CHECKS: dict[str, Callable[[Any], None]] = {}
 C = TypeVar("C", bound=Callable[[Any], None])
@@ -80,3 +82,32 @@ def compare(what: str, got: Any, expected: Tensor, mistakes: Mapping[str, Tensor
 def close(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors are equal up to the rounding of float32."""
     return torch.allclose(a.to(b.dtype), b, rtol=1e-4, atol=1e-4)
+
+
+def dependence(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """By how much each output ``[batch, seq, channels]`` changes with each input token: ``[seq, seq]``, else 0."""
+    before = function(x)
+    moved = []
+    for s in range(x.shape[1]):
+        other = x.clone()
+        other[:, s] = other[:, s].flip(-1) + 1
+        moved.append((function(other) - before).abs().amax((0, 2)))
+    moved_by = torch.stack(moved, dim=1)
+    return moved_by * (moved_by > 1e-5)
+
+
+def show_leaks(what: str, seen: Tensor) -> None:
+    """Draw the leak map ``[seq, seq]`` of an answer, where there is a notebook to draw it in."""
+    if "inline" in plt.get_backend():
+        leak_maps({what: seen})
+        plt.show()
+
+
+def no_leak(what: str, seen: Tensor) -> None:
+    """Draw the leak map ``[T, T]`` of an answer that sees its future, and say so."""
+    future = (seen > 0).triu(1)
+    if future.any():
+        t, s = future.nonzero()[0].tolist()
+        show_leaks(what, seen)
+        count = int(future.sum())
+        expect(False, f"{what} sees its future: output {t} depends on token {s} ({count} leaks in its leak map)")

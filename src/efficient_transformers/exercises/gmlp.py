@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..figures import leak_maps
 from ..gmlp import SpatialGatingUnit
-from .checking import WrongAnswerError, close, compare, exercise, expect
+from .checking import WrongAnswerError, close, compare, dependence, exercise, expect, show_leaks
 
 
 def seeded() -> torch.Generator:
     """The same numbers for every reader, and the reader's own random state left alone."""
     return torch.Generator().manual_seed(0)
-
-
-def leaks(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """How much each output ``[batch, seq, channels]`` moves when one input token does: ``[seq, seq]``."""
-    before = function(x)
-    moved = []
-    for s in range(x.shape[1]):
-        other = x.clone()
-        other[:, s] = other[:, s].flip(-1) + 1
-        moved.append((function(other) - before).abs().amax((0, 2)))  # (T,)
-    moved_by = torch.stack(moved, dim=1)  # (T, T)
-    return moved_by * (moved_by > 1e-5)
-
-
-def show_leaks(found: Tensor) -> None:
-    """Draw a leak map where there is a notebook to draw it in."""
-    if "inline" in plt.get_backend():
-        leak_maps({"your function": found})
-        plt.show()
 
 
 @exercise("5.1")
@@ -49,10 +27,10 @@ def repair(answer: Any) -> None:
     expect(isinstance(got, Tensor) and got.shape == x.shape, f"expected a tensor of the shape {tuple(x.shape)}")
     if close(got, expected):
         return
-    found = leaks(lambda tokens: answer(weight, tokens), x)
+    found = dependence(lambda tokens: answer(weight, tokens), x)
     future = found.triu(1)
     if future.any():
-        show_leaks(found)
+        show_leaks("your function", found)
         along = close(got, weight.tril() @ F.layer_norm(x.mT, (T,)).mT)
         why = (
             "the norm still goes along the sequence, so that every position knows the mean of all tokens"
@@ -151,7 +129,12 @@ def whole_block(answer: Any) -> None:
     x = torch.randn(2, T, D, generator=g)
     given = (x, up, down, weight, bias)
     mistakes = {reason: block(*given, without=what) for what, reason in BLOCK_MISTAKES.items()}
-    compare("your block's output", answer(*given), block(*given), mistakes)
+    got = answer(*given)
+    if isinstance(got, Tensor) and got.shape == x.shape and not close(got, block(*given)):
+        seen = dependence(lambda tokens: answer(tokens, *given[1:]), x)
+        if seen.triu(1).any():
+            show_leaks("your block", seen)
+    compare("your block's output", got, block(*given), mistakes)
 
 
 @exercise("5.5")
@@ -184,6 +167,10 @@ def piece_by_piece(answer: Any) -> None:
         blind = gate.weight[start:end, :end] @ mixed[:, :end] + gate.bias[start:end, None]
         ahead = "tokens of one piece see each other's future: row t stops at column t"
         mistakes |= {ahead: (z[:, start:end, :4] * blind).detach()}
+        told = isinstance(output, Tensor) and output.shape == z[:, start:end, :4].shape
+        if told and close(output.detach(), mistakes[ahead]) and not close(mistakes[ahead], whole[:, start:end]):
+            seen = dependence(lambda tokens, past=past: answer(gate, past, tokens)[0].detach(), z[:, start:end])  # type: ignore[misc]
+            show_leaks(f"your gate, {where}", seen)
         compare(f"your output for {where}", output, whole[:, start:end], mistakes)
         expect(isinstance(kept, Tensor), f"what you remember is a {type(kept).__name__}; expected a tensor")
         forgot = f"after {end} tokens you remember {kept.shape[1] if kept.dim() == 3 else kept.dim()}; expected all"

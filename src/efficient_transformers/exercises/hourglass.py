@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import figures
-from .checking import close, compare, exercise, expect
+from .checking import WrongAnswerError, close, compare, exercise, expect, show_leaks
 
 
 def seeded(*shape: int) -> Tensor:
@@ -21,13 +18,10 @@ def seeded(*shape: int) -> Tensor:
 
 
 def draw_leaks(windows: list[int], k: int) -> None:
-    """In a notebook, the leak map of an up-sampling that gives token t the window ``windows[t]``."""
-    if "inline" not in mpl.get_backend():
-        return
+    """The leak map of an up-sampling that gives token t the window ``windows[t]``."""
     T = len(windows)
     seen = torch.stack([(torch.arange(T) == t) | (torch.arange(T) <= w * k) for t, w in enumerate(windows)])
-    figures.leak_maps({"your up-sampling": seen.double()})
-    plt.show()
+    show_leaks("your up-sampling", seen.double())
 
 
 def check_windows(what: str, got: Any, x: Tensor, short: Tensor, k: int) -> None:
@@ -60,13 +54,23 @@ def repair_up_sampling(answer: Callable[[Tensor, Tensor, int], Any]) -> None:
     """A function of x (B, T, D), short (B, n, D) and k."""
     for T, k in ((8, 4), (7, 3), (12, 4), (1, 2)):
         x, short = seeded(2, T, 8), seeded(2, (T - 1) // k + 1, 9)[..., 1:]
-        check_windows("your up-sampling", answer(x, short, k), x, short, k)
+        try:
+            got = answer(x, short, k)
+        except RuntimeError as error:
+            sizes = f"x has T = {T} tokens and short n = {short.shape[1]} vectors (k = {k})"
+            raise WrongAnswerError(
+                f"your code stopped: {sizes}, so they cannot be added as they are: choose one vector of short for each "
+                f"token, {T} in all, and add those ({error})"
+            ) from error
+        check_windows("your up-sampling", got, x, short, k)
 
 
 @exercise("4.2")
 def how_stale(answer: Callable[[int], Any]) -> None:
     """A function of t: how long ago the innermost window ended."""
-    ages = [int(answer(t)) for t in range(40)]
+    ages = [answer(t) for t in range(40)]
+    broken = next((t for t, age in enumerate(ages) if not isinstance(age, int)), None)
+    expect(broken is None, f"for t = {broken} you say {ages[broken or 0]!r}; expected a whole number of tokens, an int")
     for period, reason in (
         (4, "that is the age of the window of the level between, which ends at multiples of 4"),
         (2, "2 counts windows of the level between, which are 4 tokens apart"),
@@ -119,6 +123,9 @@ def max_shortening(answer: Callable[[Tensor, int], Any]) -> None:
             "your zeros before the text take part: where all channels are negative, they win; pad with -inf": zeros,
             "your last window lacks its latest tokens: you cut the shifted sequence to its old length": cut,
         }
+        if k > 1 and close(got, unshifted) and not close(unshifted, right):
+            ends = torch.arange(T) // k * k + k - 1  # of the window that token t reads
+            show_leaks("what your shortening lets tokens read", (torch.arange(T) <= ends[:, None]).double())
         compare(f"your shortening (T = {T}, k = {k})", got, right, mistakes)
 
 

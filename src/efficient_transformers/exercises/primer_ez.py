@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..figures import leak_maps
 from ..inspection import leak_map
-from .checking import compare, exercise, expect
+from .checking import compare, exercise, expect, show_leaks
 
 LETTERS = "the"
 
@@ -46,8 +44,7 @@ def leaks(function: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> int:
     seen = leak_map(Convolution(function, weight), 9)
     ahead = max((int(s - t) for t, s in seen.nonzero()), default=0)
     if ahead > 0:
-        leak_maps({"your convolution": seen})
-        plt.show()
+        show_leaks("your convolution", seen)
     return ahead
 
 

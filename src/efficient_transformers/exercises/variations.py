@@ -6,14 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..attention import rotate
-from ..figures import leak_maps
-from .checking import compare, exercise, expect
+from .checking import close, compare, dependence, exercise, expect, show_leaks
 
 
 def convolved(x: Tensor, weight: Tensor, back: Sequence[int]) -> Tensor:
@@ -43,7 +41,12 @@ def one_kernel_per_head(answer: Any) -> None:
             x, kernels[:1].expand(H * K, W), back
         ),
     }
-    compare("your output [sequence, token, channel]", answer(x, kernels), convolved(x, own, back), mistakes)
+    got = answer(x, kernels)
+    if isinstance(got, Tensor) and got.shape == x.shape and not close(got, convolved(x, own, back)):
+        seen = dependence(lambda tokens: answer(tokens, kernels), x)
+        if seen.triu(1).any():
+            show_leaks("your convolution", seen)
+    compare("your output [sequence, token, channel]", got, convolved(x, own, back), mistakes)
 
 
 @exercise("3.2")
@@ -133,7 +136,7 @@ def by_frequencies(answer: Any) -> None:
     if isinstance(got, Tensor) and got.shape == right.shape and got.grad_fn is not None:
         leak = reads(got, x)
         if future := int((leak.triu(1) > 1e-6).sum()):
-            draw(leak)
+            show_leaks("your convolution", leak.where(leak > 1e-6, 0))
             backward = (torch.flip(weight, [1]) - weight).abs().max() > 0 and bool((leak.tril(-1) <= 1e-6).all())
             reason = (
                 "it runs backward. A complex conjugate turns time round: multiply by the transform itself"
@@ -157,11 +160,3 @@ def reads(y: Tensor, x: Tensor) -> Tensor:
     """How much each output ``[1, T, D]`` depends on each token of ``x``: a leak map ``[T, T]``."""
     slope: Callable[[int], Tensor] = lambda t: torch.autograd.grad(y[0, t].sum(), x, retain_graph=True)[0]  # noqa: E731
     return torch.stack([slope(t)[0].abs().amax(-1) for t in range(y.shape[1])])
-
-
-def draw(leak: Tensor) -> None:
-    """Show the reader's own leak map, in a notebook."""
-    if "inline" not in plt.get_backend():
-        return
-    leak_maps({"your convolution": leak.where(leak > 1e-6, 0)})
-    plt.show()

@@ -13,10 +13,9 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ..training import Metrics
-from .style import COLORS, DIVERGING, NEW, PLAIN, looks, nth_color, styled
+from .style import DIVERGING, GREY, MODELS, NEW, PLAIN, WIDTH, looks, nth_color, styled
 
-LOWER, HIGHER, OPEN = "#0072B2", "#D55E00", "#777777"  # an interval below 0, above it, or with 0 in it
-WIDTH = 5.6  # inches
+SQUARE, TRIANGLE = "#00687F", "#C2185B"  # of no model; white letters stand on the first
 
 
 @styled
@@ -40,7 +39,7 @@ def written_out(parts: Sequence[tuple[str, Tensor] | str], rows: Sequence[str], 
             ax.text(x + wide / 2, n / 2, part, ha="center", va="center", fontsize=15)
         else:
             name, matrix = part
-            ax.text(x + wide / 2, -0.25, name, ha="center", va="bottom")
+            ax.text(x + wide / 2, -0.25, name, ha="center", va="bottom", fontsize=15)  # for the sake of an index
             for y in range(n):
                 for i, value in enumerate(matrix[y].tolist()):
                     color = NEW if name == shaded and value else PLAIN
@@ -60,10 +59,10 @@ def triangle_tiles(tiles: Sequence[tuple[slice, slice]], T: int) -> Figure:
     for rows, columns in tiles:
         x, y, side = columns.start, rows.start, rows.stop - rows.start
         square = rows != columns
-        ax.add_patch(Rectangle((x, y), side, side, fc=LOWER if square else NEW, ec="white", lw=1.5))
+        ax.add_patch(Rectangle((x, y), side, side, fc=SQUARE if square else NEW, ec="white", lw=1.5))
         if not square:
             corner = [(x, y), (x + side, y), (x + side, y + side)]
-            ax.add_patch(Polygon(corner, closed=True, fc=HIGHER, ec="white", lw=0))
+            ax.add_patch(Polygon(corner, closed=True, fc=TRIANGLE, ec="white", lw=0))
         if square and side >= T / 8:
             color = "white"
             ax.text(x + side / 2, y + side / 2, f"{side}²", ha="center", va="center", color=color)
@@ -80,9 +79,10 @@ def loss_in_band(live: Metrics, recorded: Sequence[Metrics], *, margin: float, t
     steps = [record["step"] for record in recorded[0]]
     mean = torch.tensor([[record["validation_loss"] for record in run] for run in recorded]).mean(0)
     label = f"recorded ± {margin:g}"
-    ax.fill_between(steps, mean - margin, mean + margin, color=OPEN, alpha=0.4, lw=0, label=label)
+    ax.fill_between(steps, mean - margin, mean + margin, color=GREY, alpha=0.4, lw=0, label=label)
     x, y = ([record[key] for record in live] for key in ("step", "validation_loss"))
-    ax.plot(x, y, color=COLORS["primer-ez"], marker="o", label="your run")
+    color, marker = MODELS["gmlp"]
+    ax.plot(x, y, color=color, marker=marker, label="your run")
     ax.set(xlabel="step", ylabel="validation loss (nats)", ylim=(None, top))
     ax.legend()
     return figure
@@ -100,8 +100,8 @@ def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], *, back: i
     for i, t in enumerate(rows):
         below.plot(range(back), w[t, : t + 1].flip(0)[:back], color=nth_color(i), lw=1, label=f"row {t}")
     mean = [w.diagonal(-j).mean() for j in range(back)]
-    below.plot(range(back), mean, color=OPEN, marker=".", lw=2, label="mean")
-    below.axhline(0, color=OPEN, lw=0.8)
+    below.plot(range(back), mean, color=GREY, marker=".", lw=2, label="mean")
+    below.axhline(0, color=GREY, lw=0.8)
     below.xaxis.set_major_locator(MaxNLocator(integer=True))
     below.set(xlabel="tokens back, t − s", ylabel="weight", ylim=(-limit, limit))
     below.legend(ncols=2)

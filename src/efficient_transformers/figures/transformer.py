@@ -41,7 +41,7 @@ def reading(text: str, values: Tensor, weights: Tensor, outputs: Tensor) -> Figu
         for y, what, vector in ((0.0, "v", values[t]), (2.0, "y", outputs[t])):
             ax.add_patch(FancyBboxPatch((t - 0.43, y - 0.31), 0.86, 0.62, "round,pad=0.02", fc=PLAIN, ec=INK, zorder=4))
             numbers = ", ".join(f"{x:.3g}" for x in vector.tolist())
-            ax.text(t, y, f"{text[t]}\n${what}_{t}$ = ({numbers})", ha="center", va="center", color="black", zorder=5)
+            ax.text(t, y, f"{text[t]}, {t}\n{what} = ({numbers})", ha="center", va="center", color="black", zorder=5)
     ax.set(xlim=(-0.48, T - 0.52), ylim=(-0.4, 2.4))
     ax.axis("off")
     return figure

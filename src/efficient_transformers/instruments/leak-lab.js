@@ -34,6 +34,7 @@ var LeakLab = (() => {
       name: "Hourglass",
       sliders: { k: ["factor k", 2, 8, 4], s: ["shift s", 0, 8, 2] },
       reads: ({ k, s }, t) => [...windowOf(t, k, s), t],
+      windows: ({ k, s }) => range(0, Math.ceil(T / k) - 1).map(j => windowOf(j * k, k, s)),
       holds: ({ k, s }, t) => ({ inputs: range(t - s + 1, t), "result of a window": windowOf(t, k, s) }),
       inside: ({ k }, t) => (t % k ? `the inner layers wait for token ${t - t % k + k}` : "the inner layers run now"),
       right: ({ k }) => `k − 1 = ${k - 1} is the smallest shift that is honest`,
@@ -147,15 +148,33 @@ var LeakLab = (() => {
     flow.addEventListener("pointermove", touched);
 
     const cell = 25, x = i => 2 + i * cell + cell / 2;
+    const kind = s => (s > state.t ? "future" : "past");
+    const curve = (from, y, to, end, name) =>
+      svg(flow, "path", { d: `M${from} ${y} C${from} ${(y + end) / 2} ${to} ${(y + end) / 2} ${to} ${end}`, class: name });
+
+    /** From what is read to what reads it; in an hourglass by way of a window, which stands between the rows. */
+    function drawPaths(m, t, seen) {
+      const windows = (MECHANISMS[m].windows?.(values()) ?? []).map(within);
+      const mine = windows[Math.floor(t / values().k)] ?? [];
+      const middle = w => (x(w[0]) + x(w[w.length - 1])) / 2;
+      for (const w of windows.filter(w => w.length)) {
+        const name = `box window${w === mine ? ` ${kind(w[w.length - 1])}` : ""}`;
+        svg(flow, "rect", { x: x(w[0]) - 11, y: 86, width: cell * w.length - 3, height: 16, rx: 3, class: name });
+      }
+      for (const s of seen) {
+        if (mine.includes(s)) curve(x(s), 138, middle(mine), 104, kind(s));
+        if (!mine.includes(s) || s === t) curve(x(s), 138, x(t), 52, kind(s));
+      }
+      if (mine.length) curve(middle(mine), 84, x(t), 52, kind(mine[mine.length - 1]));
+    }
+
     function drawFlow() {
       const { m, t } = state, seen = new Set(reads(m, values(), t));
       flow.replaceChildren();
       svg(flow, "text", { x: 2, y: 12, class: "small title" }, "outputs");
       svg(flow, "text", { x: 2, y: 186, class: "small title" }, "tokens");
-      for (const s of seen) {
-        const kind = s > t ? "future" : "past";
-        svg(flow, "path", { d: `M${x(s)} 138 C${x(s)} 95 ${x(t)} 95 ${x(t)} 52`, class: kind });
-      }
+      if (MECHANISMS[m].windows) svg(flow, "text", { x: 2, y: 79, class: "small title" }, "windows");
+      drawPaths(m, t, seen);
       for (let i = 0; i < T; i++) {
         const box = { x: x(i) - 11, width: 22, height: 30, rx: 4 };
         const kind = seen.has(i) ? (i > t ? " future" : " past") : "";
