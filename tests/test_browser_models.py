@@ -148,7 +148,7 @@ def seen_by_pytorch(model, tokens, monkeypatch):
         f = self.mix(mixed) + self.bias[: z.shape[1], None] + (0 if attended is None else attended)
         seen[f"{names[self]} row"] = self.rows(torch.arange(z.shape[1]), z.shape[1])
         seen[f"{names[self]} gate"] = f[0]
-        return forward(self, z, cache, mask, attended)
+        return forward(self, z, cache, mask, attended=attended)
 
     with monkeypatch.context() as patch:
         patch.setattr(Attention, "attend", watched_attend)
