@@ -3,7 +3,7 @@ BIN = .venv/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
 ABOUT_THE_BOOK = build notebooks pictures publishing repository site site_keyboard site_policy site_print site_search site_weight
 WITHOUT_THE_BOOK = $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
-ALONE = build site_weight
+ALONE = tests/test_build.py tests/test_site_weight.py
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
 .PHONY: help book pdf offline sphinx linkcheck lint quick package test test-long notebooks benchmarks bench gpu serve
@@ -43,12 +43,13 @@ package:                    ## the tests of the package, in whatever environment
 	$(PYTEST) -n 2 --dist loadfile $(WITHOUT_THE_BOOK)
 
 test: lint book             ## lint, then every test, the notebooks included: before a commit
-	$(PYTEST) -n 2 --dist loadfile --nbval $(foreach name,$(ALONE),--ignore tests/test_$(name).py) tests notebooks
-	$(PYTEST) $(foreach name,$(ALONE),tests/test_$(name).py)
+	$(PYTEST) -n 2 --dist loadfile --nbval $(ALONE:%=--ignore=%) tests notebooks
+	$(PYTEST) $(ALONE)
 
 # At last each notebook runs twice: does it leave something behind that changes its next run?
-test-long: .venv/ready      ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
-	HYPOTHESIS_PROFILE=long $(PYTEST) -n 2 --dist loadfile -m 'long or not long' tests
+test-long: book             ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
+	HYPOTHESIS_PROFILE=long $(PYTEST) -n 2 --dist loadfile -m 'long or not long' $(ALONE:%=--ignore=%) tests
+	$(PYTEST) $(ALONE)
 	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest -n 2 --dist loadfile --nbval .
 	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
 

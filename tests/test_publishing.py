@@ -196,6 +196,18 @@ def test_plain_sphinx_builds_the_same_pages():
 # Workflows
 
 
+@pytest.mark.parametrize("name", ["publish", "release"])
+def test_a_placeholder_for_the_owner_is_not_published(name, tmp_path):
+    text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8")
+    checkout, check = yaml.safe_load(text)["jobs"]["build"]["steps"][:2]
+    assert checkout["uses"].startswith("actions/checkout@")
+    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    for owner, status in (("OWNER", 1), ("somebody", 0)):
+        address = f"https://github.com/{owner}/some-book"
+        (tmp_path / "_config.yml").write_text(config.replace(repository.address(), address), encoding="utf-8")
+        assert subprocess.run(["bash", "-e", "-c", check["run"]], cwd=tmp_path).returncode == status
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem)
 def test_a_workflow_pins_its_actions_and_has_no_right_that_it_does_not_name(path):
     text = path.read_text(encoding="utf-8")

@@ -145,8 +145,8 @@ async function read_files(files) {
 
 /** A menu of models, and the one that was chosen. */
 class Slot {
-  constructor(root, label, { optional = false, chosen, say, fail, onchange }) {
-    Object.assign(this, { folder: root.dataset.weights, say, fail, onchange, reader: null, loaded: null, given: null });
+  constructor(root, label, { optional = false, chosen, say, act, onchange }) {
+    Object.assign(this, { folder: root.dataset.weights, say, act, onchange, reader: null, loaded: null, given: null });
     const shipped = root.querySelector("template").content.cloneNode(true);
     this.select = make("select", {}, ...(optional ? [new Option("none", "")] : []), shipped);
     this.select.append(new Option("a model of your own …", OWN));
@@ -161,9 +161,9 @@ class Slot {
       make("p", {}, "Drop a model’s folder here, or choose its three files. They stay on this machine: nothing is sent."),
       labelled("its folder", input({ webkitdirectory: true })), labelled("or its files", input({})));
     this.box.ondragover = (event) => event.preventDefault();
-    this.box.ondrop = async (event) => {
+    this.box.ondrop = (event) => {
       event.preventDefault();
-      pick(await dropped(event.dataTransfer));
+      pick(dropped(event.dataTransfer));
     };
     const show = () => (this.box.hidden = this.select.value !== OWN);
     this.select.onchange = () => {
@@ -177,23 +177,25 @@ class Slot {
     return this.select.value;
   }
   get title() {
-    if (this.chosen === OWN) return `your ${this.given?.config.name ?? "model"}`;
+    if (this.chosen === OWN) return `your ${this.given?.config?.name ?? "model"}`;
     return this.select.selectedOptions[0].text.replace(/ \([^)]*\)$/, "");
   }
   /** The reader's own files: loaded at once, so that what is wrong with them is said at once. */
-  async take(files) {
-    this.fail(null);
-    try {
-      this.given = await read_files(files);
-      this.loaded = null;
-      await this.ready();
-      this.onchange();
+  take(files) {
+    this.onchange();  // who writes stops, since the worker forgets the text with the model
+    return this.act(async () => {
+      this.given = this.loaded = null;
+      try {
+        this.given = await read_files(await files);
+        await this.ready();
+      } catch (error) {
+        this.given = null;
+        throw error;
+      }
+      this.onchange();  // now its name is known
       const { name, n_layers, d_model, max_seq_len } = this.config;
       this.say(`Your ${name} is here: ${n_layers} layers, ${d_model} channels, it reads ${max_seq_len} characters.`);
-    } catch (error) {
-      this.given = null;
-      this.fail(error);
-    }
+    });
   }
   /** Load what was chosen, unless that was done; throw what is wrong with it. */
   async ready() {
@@ -293,7 +295,7 @@ class App {
     this.error = make("p", { class: "models-error", role: "alert" });
     const about = {
       say: (text) => (this.status.textContent = text),
-      fail: (error) => this.fail(error),
+      act: (action) => this.act(action),
       onchange: () => this.changed(),
     };
     this.slots = [
@@ -315,15 +317,21 @@ class App {
     return `#${new URLSearchParams({ a, b, text })}`;
   }
   fail(error) {
-    if (!error) return void (this.error.textContent = "");
     const text = error.message.replace(/^(the|a|an) /, (word) => word[0].toUpperCase() + word.slice(1));
     this.error.textContent = text + (/[.?!…]$/.test(text) ? "" : ".");
     this.status.textContent = "";
   }
   act(action) {
     this.error.textContent = "";
+    return this.queue(action);
+  }
+  queue(action) {
     this.turn = this.turn.then(action).catch((error) => this.fail(error));
     return this.turn;
+  }
+  /** Another model was chosen: what is shown is not its work. */
+  changed() {
+    this.queue(() => this.forget());
   }
   async prepare() {
     if (!this.input.value) throw new Error("The text is empty. Type at least one character.");
@@ -421,7 +429,7 @@ class WritePage extends App {
         button("Step", () => this.act(() => this.write(1))), this.runner, button("Start over", again)),
       this.status, this.error, this.panels, legend());
     this.input.oninput = () => this.changed();
-    this.changed();
+    this.forget();
   }
   link() {
     const { temperature: t, top_k: k, seed } = this.options();
@@ -440,9 +448,12 @@ class WritePage extends App {
       seed: whole(this.seed, "The seed", -Infinity),
     };
   }
-  /** Another model or text: what was written does not belong to it. */
+  /** Another model or text. */
   changed() {
     this.running = false;
+    super.changed();
+  }
+  forget() {
     this.stale = true;
     this.lay_out();
   }
@@ -624,8 +635,10 @@ class ReadPage extends App {
       if (this.pieces) this.timer = setTimeout(() => this.act(() => this.read()), 400);
     };
   }
-  changed() {
-    this.pieces = null;  // until asked again: another model may have to be loaded
+  /** Until asked again: another model may have to be loaded. */
+  forget() {
+    this.pieces = null;
+    this.result.hidden = true;
   }
   async read() {
     await this.prepare();
@@ -668,6 +681,7 @@ class ReadPage extends App {
     return [make("p", { class: "models-name" }, make("strong", {}, "The difference"), key), text.element];
   }
   async look(place) {
+    if (!this.pieces) return;  // a click on what was forgotten meanwhile
     this.place.value = place + 1;
     this.place.say();
     const said = [];

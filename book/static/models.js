@@ -27,6 +27,11 @@ function require_int(argument, value, least) {
   require(Number.isInteger(value) && value >= least, argument, value, `an int of at least ${least}`);
 }
 
+/** Layers keep the inputs that they look back to, zeros before the first token included. */
+function require_near(argument, tokens) {
+  require(tokens <= 4096, argument, tokens, "at most 4096 tokens, whose vectors fit into memory");
+}
+
 function require_known(argument, value, known) {
   require(known.includes(value), argument, value, `one of ${known.map((name) => `“${name}”`).join(", ")}`);
 }
@@ -538,6 +543,7 @@ function parse_hierarchy(hierarchy) {
   const whole = levels.every(([n]) => Number.isInteger(n)) && factors.every((k) => Number.isInteger(k) && k > 0);
   const palindrome = String(stacks) === String([...stacks].reverse());
   require(good && whole && palindrome && levels[0][1] === 1, "hierarchy", hierarchy, "one such as “2@1 6@3 2@1”");
+  for (const k of factors) require_near("a factor of the hierarchy", k);
   return [levels.map(([n]) => n), factors];
 }
 
@@ -710,6 +716,7 @@ function build_model(config, tensors) {
   for (const option of Object.keys(given)) require_known("an option", option, [...SIZES, ...Object.keys(options)]);
   for (const size of SIZES) require_int(size, settled[size], 1);
   for (const size of ["kernel_size", "dilation"]) if (size in settled) require_int(size, settled[size], 1);
+  require_near("dilation", settled.dilation ?? 1);
   for (const option of Object.keys(options)) {
     if (option in KNOWN) require_known(option, settled[option], KNOWN[option]);
   }
