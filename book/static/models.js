@@ -16,7 +16,7 @@ function efficient_transformers() {
 
 // ---- checks.py
 
-/** Throw unless `condition` holds, naming the argument, its value and what was expected. */
+/** Throw unless `condition` holds: the argument, its value, what was expected. */
 function require(condition, argument, value, expected) {
   if (condition) return;
   const shown = typeof value === "string" ? `“${value}”` : String(JSON.stringify(value));
@@ -27,9 +27,9 @@ function require_int(argument, value, least) {
   require(Number.isInteger(value) && value >= least, argument, value, `an int of at least ${least}`);
 }
 
-/** Layers keep the inputs that they look back to, zeros before the first token included. */
+/** A layer keeps what it looks back to. */
 function require_near(argument, tokens) {
-  require(tokens <= 4096, argument, tokens, "at most 4096 tokens, whose vectors fit into memory");
+  require(tokens <= 4096, argument, tokens, "at most 4096 tokens");
 }
 
 function require_known(argument, value, known) {
@@ -38,7 +38,7 @@ function require_known(argument, value, known) {
 
 // ---- what PyTorch brings along
 
-/** The product with a transposed matrix, [T, n] and [m, n] to [T, m]; four rows at once read x less often. */
+/** The product with a transposed matrix, [T, n] and [m, n] to [T, m], four rows at once. */
 function product(x, matrix, n) {
   const m = matrix.length / n, T = x.length / n, y = new Float32Array(T * m);
   for (let t = 0; t < T; t++) {
@@ -206,7 +206,7 @@ class Cache {
     });
     return mine.buffers;
   }
-  /** Put the last n inputs of `layer`, zeros at the start, before x. */
+  /** Put the last n inputs of `layer`, zeros first, before x. */
   with_past(layer, x, n, width) {
     const mine = this.of(layer), joined = new Float32Array(n * width + x.length);
     if (mine.window) joined.set(mine.window);
@@ -218,7 +218,7 @@ class Cache {
 
 // ---- attention.py
 
-/** Rotary positions: turn each pair of neighboring channels of each head; row i is at start + step * i. */
+/** Rotary positions: turn neighboring channels of each head; row i is at start + step * i. */
 function rotate(x, d_model, n_heads, start, step = 1) {
   const y = new Float32Array(x.length), K = d_model / n_heads, T = x.length / d_model;
   for (let i = 0; i < T; i++) {
@@ -464,7 +464,7 @@ class NaiveUpSampling {
   }
 }
 
-/** Like NaiveUpSampling, but each shortened vector is projected to k different ones. */
+/** NaiveUpSampling, but each shortened vector becomes k different ones. */
 class LinearUpSampling extends NaiveUpSampling {
   constructor(weights, d_model, factor) {
     super(weights, d_model, factor);
@@ -472,7 +472,7 @@ class LinearUpSampling extends NaiveUpSampling {
   }
 }
 
-/** Attention from one sequence to another, both with positions counted in tokens of the longer one. */
+/** Attention between two sequences; positions count tokens of the longer one. */
 class CrossAttention extends Attention {
   forward(x, memory, cache) {
     const seen = cache.length(this);  // keys are counted when they are appended, queries by their projection
@@ -507,7 +507,7 @@ class AttentionBasedShortening extends Resampling {
   }
 }
 
-/** Up-sample, then let each token look at all shortened vectors so far. */
+/** Up-sample, then attend to all shortened vectors so far. */
 class AttentionBasedUpSampling extends Resampling {
   constructor(weights, sizes, expand) {
     super(weights, sizes, 1, expand.factor);
@@ -742,7 +742,7 @@ function from_float16(halves) {
   return floats;
 }
 
-/** The tensors of a safetensors file: eight bytes with the header's length, the header as JSON, the numbers. */
+/** The tensors of a safetensors file: length of the header, header, numbers. */
 function read_safetensors(buffer) {
   const bad = (why) => new Error(`model.safetensors does not hold weights: ${why}; expected a safetensors file`);
   if (buffer.byteLength < 8) throw bad(`it has ${buffer.byteLength} bytes`);
