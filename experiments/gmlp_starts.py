@@ -15,11 +15,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from efficient_transformers import GMLPBlock, LanguageModel, TrainingConfig, build_model, load_corpus, train
-from efficient_transformers.family import parameter_count
-from efficient_transformers.logs import finite
-from efficient_transformers.recording import Run, run_study
-from efficient_transformers.study import Record, environment
+from efficient_transformers import GMLPBlock, LanguageModel, TrainingConfig
+from efficient_transformers.recording import Run, execute, run_study
+from efficient_transformers.study import Record
 
 RESULTS = Path(__file__).parent / "results" / "gmlp-starts.jsonl"
 
@@ -74,21 +72,12 @@ SEEDS = {"as built": (0, 1, 2), "b = 0": (0, 1, 2)}  # one seed of each of the o
 RUNS = [Run(label, "gmlp", training(seed), {"max_seq_len": 64}) for label in STARTS for seed in SEEDS.get(label, (0,))]
 
 
-def execute(run: Run) -> Record:
-    """Build, start, train."""
-    corpus = load_corpus(run.corpus)
-    torch.manual_seed(run.training.seed)
-    model = build_model(run.model, vocab_size=len(corpus.vocabulary), **run.options)
-    STARTS[run.label](model)
-    metrics = train(model, corpus, run.training, show_progress=False)
+def gates(model: LanguageModel) -> Record:
+    """What became of the gate of each block."""
     return {
-        "run": run.describe(),
-        "parameters": parameter_count(model),
-        "metrics": [{k: round(v, 4) for k, v in finite(record).items()} for record in metrics],
         "toeplitz": [round(toeplitz_share(block.gate.weight.detach()), 4) for block in blocks(model)],
         "bias": [round(block.gate.bias.detach().mean().item(), 4) for block in blocks(model)],
         "lag": [round(block.gate.weight.detach().diagonal(-1).mean().item(), 4) for block in blocks(model)],
-        **environment(),
     }
 
 
@@ -102,7 +91,7 @@ def toeplitz_share(weight: Tensor) -> float:
 
 def main() -> None:
     torch.set_num_threads(1)
-    run_study(RUNS, RESULTS, execute)
+    run_study(RUNS, RESULTS, lambda run: execute(run, show_progress=False, change=STARTS[run.label], measure=gates))
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ from efficient_transformers.protocol import (
     octaves,
     tuned_losses,
 )
-from efficient_transformers.recording import claimed
+from efficient_transformers.recording import record_once
 from efficient_transformers.rules import check_records
-from efficient_transformers.study import Record, append_record, environment, read_records
+from efficient_transformers.study import Record, environment, read_records
 from efficient_transformers.training import parameter_groups
 from efficient_transformers.trials import execute_trial
 
@@ -146,11 +146,10 @@ def run_entry(study: Study, entry: Entry) -> None:
     path = RESULTS / f"{study.name}.jsonl"
     while trials := missing_trials(entry, records_of(study)):
         for trial in trials:
-            with claimed(trial.describe(), path, wait=trial == trials[-1]) as ours:
-                if ours and trial in missing_trials(entry, records_of(study)):  # still, perhaps after a wait
-                    print(f"{time.strftime('%H:%M:%S')}  {study.name}: {trial.role}, {entry.label}, ", end="")
-                    print(f"rate {trial.rate:g}, seed {trial.seed}", flush=True)
-                    append_record(execute_trial(study, trial, build, show_progress=False), path)
+            name = f"{time.strftime('%H:%M:%S')}  {study.name}: {trial.role}, {entry.label}, "
+            name += f"rate {trial.rate:g}, seed {trial.seed}"
+            make = functools.partial(execute_trial, study, trial, build, show_progress=False)
+            record_once(trial.describe(), path, make, name=name, wait=trial == trials[-1])
 
 
 @functools.cache

@@ -11,30 +11,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from efficient_transformers import AvgPoolShortening, Cache, TrainingConfig, build_model, load_corpus, train
-from efficient_transformers.family import parameter_count
-from efficient_transformers.logs import finite
-from efficient_transformers.recording import Run
-from efficient_transformers.study import Record, append_record, environment, read_records
+from efficient_transformers import LanguageModel, ShiftRight, TrainingConfig
+from efficient_transformers.recording import Run, execute, run_study
+from efficient_transformers.study import Record
 
 RESULTS = Path(__file__).parent / "results" / "hourglass-shifts.jsonl"
 FACTOR = 4
-
-
-class ShiftedBy(AvgPoolShortening):
-    """Windows of a sequence that is shifted by ``shift`` tokens; by ``factor - 1`` is right."""
-
-    def __init__(self, d_model: int, factor: int, shift: int) -> None:
-        super().__init__(d_model, factor)
-        self.by = shift
-
-    def windows(self, x: Tensor, cache: Cache | None = None) -> Tensor:
-        T, k = x.shape[1], self.factor
-        n = (T - 1) // k + 1
-        return F.pad(x, (0, 0, self.by, k))[:, : n * k].unflatten(1, (n, k))  # (B, n, k, D)
+SHIFTS = {f"shift by {shift}": shift for shift in range(FACTOR)}  # by FACTOR - 1 is right
 
 
 def training(seed: int) -> TrainingConfig:
@@ -43,35 +27,24 @@ def training(seed: int) -> TrainingConfig:
 
 
 RUNS = [
-    Run(f"shift by {shift}", "hourglass", training(seed), {"hierarchy": f"1@1 2@{FACTOR} 1@1"})
-    for shift in range(FACTOR)
+    Run(label, "hourglass", training(seed), {"hierarchy": f"1@1 2@{FACTOR} 1@1"})
+    for label in SHIFTS
     for seed in (0, 1, 2)
 ]
 
 
-def execute(run: Run) -> Record:
-    """Build, shift, train."""
-    corpus = load_corpus(run.corpus)
-    torch.manual_seed(run.training.seed)
-    model = build_model(run.model, vocab_size=len(corpus.vocabulary), **run.options)
-    model.body.shorten = ShiftedBy(model.d_model, FACTOR, int(run.label.split()[-1]))
-    metrics = train(model, corpus, run.training, show_progress=False)
-    return {
-        "run": run.describe(),
-        "parameters": parameter_count(model),
-        "metrics": [{k: round(v, 4) for k, v in finite(record).items()} for record in metrics],
-        **environment(),
-    }
+def shifted(run: Run) -> Record:
+    """Train the hourglass with the shift of a run."""
+
+    def change(model: LanguageModel) -> None:
+        model.body.shorten.shift = ShiftRight(SHIFTS[run.label])
+
+    return execute(run, show_progress=False, change=change)
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    done = [record["run"] for record in read_records(RESULTS)] if RESULTS.exists() else []
-    for run in RUNS:
-        if run.describe() not in done:
-            record = execute(run)
-            append_record(record, RESULTS)
-            print(run.label, run.training.seed, record["metrics"][-1], flush=True)
+    run_study(RUNS, RESULTS, shifted)
 
 
 if __name__ == "__main__":

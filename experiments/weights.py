@@ -1,4 +1,4 @@
-"""Train the models that ship with the package, one of each family, and pack their weights.
+"""Train the models that ship with the package, one of each family and gMLP twice, and pack their weights.
 
     python experiments/weights.py              # train what is not trained yet, and pack it; can be stopped
     python experiments/weights.py primer-ez    # one

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from helpers import ForgetfulCache, assert_equal_up_to, cut_points, in_pieces, randomize
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shifts import ShiftedBy
 from torch import nn
 
 from efficient_transformers import (
@@ -298,7 +297,7 @@ def test_the_attention_map_is_what_the_fused_kernel_uses(causal):
 def test_leak_map_catches_every_shift_that_is_too_small(k):
     for shift in range(k):
         model = hourglass([k])
-        model.shorten = ShiftedBy(8, k, shift)
+        model.shorten.shift = ShiftRight(shift)
         assert leak_map(model, 3 * k).triu(1).any() == (shift < k - 1)
 
 

@@ -71,12 +71,11 @@ HEAD_TO_HEAD = Study(
     "At equal parameters and equal steps, which family ends lowest?",
     SHORT + MIDDLE,
     {
-        f"{kind}, {found[0].steps:,} steps": shown
-        for found in (SHORT, MIDDLE)
-        for kind, shown in (
-            ("families", pairs(found, *((name, "Baseline") for name in COUNTED[1:]))),
-            ("controls", pairs(found, *CONTROLS)),
-        )
+        "families, 500 steps": pairs(SHORT, *((name, "Baseline") for name in COUNTED[1:])),
+        "controls, 500 steps": pairs(SHORT, *CONTROLS),
+        "one of each family, 2,000 steps": pairs(MIDDLE, *((name, "Baseline") for name in FOUR[1:])),
+        "other families, 2,000 steps": pairs(MIDDLE, *((name, "Baseline") for name in COUNTED if name not in FOUR)),
+        "controls, 2,000 steps": pairs(MIDDLE, *CONTROLS),
     },
 )
 
@@ -103,7 +102,9 @@ EQUAL_TIME = Study(
     TIMED + SHALLOW,
     {
         "families, equal time": tuple((entry.label, SHORT[0].label) for entry in TIMED),
-        "shallow baselines, equal time": tuple((TIMED[1].label, entry.label) for entry in SHALLOW)
+        "shallow baselines, equal time": pairs(
+            TIMED + SHALLOW, *(("Hourglass, equal time", entry.name) for entry in SHALLOW)
+        )
         + tuple((entry.label, SHORT[0].label) for entry in SHALLOW),
     },
     borrowed=SHORT,

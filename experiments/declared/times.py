@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from efficient_transformers.protocol import Entry
+from efficient_transformers.study import step_key
 
 TIMES = Path(__file__).parents[1] / "results" / "step-times.json"
 
 
 def sizes_key(entry: Entry) -> str:
     """What the time of a step depends on."""
-    options = entry.describe(1.0, 0)["options"]
-    return json.dumps([entry.model, options, entry.batch_size, entry.seq_len], sort_keys=True)
+    return step_key(entry.describe(1.0, 0))
 
 
 def load_times() -> dict[str, dict[str, Any]]:

@@ -112,13 +112,12 @@ def train(
         folder = in_first_process(lambda: begin(chosen, plan, text.vocabulary, fresh_name=out is None))
         try:
             run(folder, plan, text, model, stop)
-        except Exception:
+        finally:
             if is_first():
-                discard(folder)
+                discard(folder)  # only where nothing was trained
                 if out is None:
                     with contextlib.suppress(OSError):  # it is there and empty, or stays
                         RUNS.rmdir()
-            raise
 
 
 def resume(folder: Annotated[Path, tyro.conf.Positional], /) -> None:

@@ -70,11 +70,11 @@ class Checkpoints:
             weights[name] = full if first else None
         if not finite:  # in every process alike
             raise FloatingPointError(f"after step {state['step']} the model's weights are not finite; {self}")
-        optimized, random = whole(optimizer.state_dict(), keep=first), everywhere(random_states())
+        optimized, drawn = whole(optimizer.state_dict(), keep=first), everywhere(random_states())
         if not first:
             self.last = state["step"]
             return
-        content = {"format": FORMAT, **state, "model": weights, "optimizer": optimized, "random": random}
+        content = {"format": FORMAT, **state, "model": weights, "optimizer": optimized, "random": drawn}
         try:
             with replacing(self.path) as temporary:
                 torch.save(content, temporary)

@@ -136,10 +136,10 @@ def load_corpus(
         require_known("tokens", tokens, get_args(Unit))
     if name == "enwik8":
         require(tokens != "characters", "tokens", tokens, "'bytes', for 'enwik8'")
-        of_bytes = vocabulary is None or isinstance(vocabulary, ByteVocabulary)
+        of_bytes = vocabulary is None or vocabulary.unit == "bytes"
         require(of_bytes, "the corpus", name, "a text of characters, which the vocabulary is of: this one is of bytes")
         tokens = "bytes"
-    unit = tokens or ("bytes" if isinstance(vocabulary, ByteVocabulary) else "characters")
+    unit = tokens or (Vocabulary if vocabulary is None else vocabulary).unit
     require_unit(unit, vocabulary)
     if name in ("shakespeare", "shakespeare-with-test"):
         texts = _shakespeare(with_test=name == "shakespeare-with-test")
@@ -163,7 +163,7 @@ def load_text(path: Path, vocabulary: Vocabulary) -> Tensor:
     Raises:
         ValueError: if there is no such file, or it is not UTF-8, or has a character that the vocabulary lacks.
     """
-    return _read(path, "bytes" if isinstance(vocabulary, ByteVocabulary) else "characters", vocabulary)[0]
+    return _read(path, vocabulary.unit, vocabulary)[0]
 
 
 def _read(path: Path, unit: Unit, vocabulary: Vocabulary | None) -> tuple[Tensor, Vocabulary]:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .checks import require, require_int
-from .tokens import ByteVocabulary, Vocabulary
+from .tokens import Vocabulary
 
 
 @torch.no_grad()
@@ -90,7 +90,7 @@ def sizes_of(text: torch.Tensor, vocabulary: Vocabulary) -> tuple[int, int]:
     found = torch.zeros(len(vocabulary), dtype=torch.int64)
     for start in range(0, len(text), 2**22):
         found += torch.bincount(text[start : start + 2**22].long(), minlength=len(vocabulary))
-    if isinstance(vocabulary, ByteVocabulary):
+    if vocabulary.unit == "bytes":
         continuing = int(found[0x80:0xC0].sum())  # bytes that a character starts with are all the others
         return len(text) - continuing, len(text)
     sizes = torch.tensor([len(c.encode()) for c in vocabulary.characters])

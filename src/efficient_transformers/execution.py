@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
+def on_gpu() -> bool:
+    """Whether a run would use a GPU, asked before Accelerate has started."""
+    from accelerate.utils import parse_flag_from_env  # heavy libraries are imported where they are used
+
+    return torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
+
+
 @dataclass(frozen=True)
 class Execution:
     """How a training run is carried out; the losses are those of the plain way, but for rounding.

@@ -7,6 +7,7 @@ What is notable:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -39,8 +40,8 @@ class Sizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Family:
-    """A family of models; a subclass adds its options as fields, and says how a layer or a body is made."""
+class Family(ABC):
+    """A family of models; a subclass adds its options as fields, and says how a layer is made."""
 
     default_layers: ClassVar[int] = 4
     reads_beyond_training: ClassVar[bool] = True
@@ -50,9 +51,9 @@ class Family:
         """The family with its open options settled, and its number of layers, ``n_layers`` unless that is None."""
         return self, self.default_layers if n_layers is None else n_layers
 
+    @abstractmethod
     def make_layer(self, sizes: Sizes) -> nn.Module:
         """One layer, ``[batch, seq, d_model]`` to the same shape, called with ``(x, cache)``."""
-        raise NotImplementedError
 
     def make_body(self, sizes: Sizes) -> nn.Module:
         """All layers, ``[batch, seq, d_model]`` to the same shape, called with ``(x, cache)``."""

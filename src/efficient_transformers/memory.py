@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .checks import require
-from .execution import Execution
+from .execution import Execution, on_gpu
 from .family import parameter_count
 from .models import build_model, find_family
 from .training import TrainingConfig
@@ -24,11 +24,6 @@ def readable(size: int, unit: str = "B") -> str:
     """A number of bytes, or of what ``unit`` says, as people say it."""
     place = min(max(0, (len(str(size)) - 1) // 3), len(PREFIXES) - 1)
     return f"{float(Fraction(size, 1000**place)):.3g} {PREFIXES[place]}{unit}".rstrip()
-
-
-def on_gpu() -> bool:
-    """Whether a run would use a GPU."""
-    return torch.cuda.is_available() and os.environ.get("ACCELERATE_USE_CPU", "false").lower() not in ("1", "true")
 
 
 def available() -> int:
@@ -68,10 +63,11 @@ def count_parameters(config: dict[str, Any], few: int = 8) -> int:
     if not isinstance(n_layers, int) or n_layers <= few:
         return count(n_layers)
     try:
-        layers = count(few) - count(few - 1)
+        most = count(few)
+        layers = most - count(few - 1)
     except ValueError:  # a model that has its number of layers from elsewhere says so
         return count(n_layers)
-    return count(few) + (n_layers - few) * layers
+    return most + (n_layers - few) * layers
 
 
 def check_training(config: dict[str, Any], training: TrainingConfig, execution: Execution) -> None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from .corpus import load_corpus
 from .family import parameter_count
 from .files import locked_byte
 from .logs import finite
-from .models import build_model
+from .models import LanguageModel, build_model
 from .study import Record, append_record, environment, read_records
 from .training import TrainingConfig, train
 
@@ -51,8 +52,20 @@ class Run:
         return asdict(self)
 
 
-def execute(run: Run, show_progress: bool = True) -> Record:
+def execute(
+    run: Run,
+    *,
+    show_progress: bool = True,
+    change: Callable[[LanguageModel], object] | None = None,
+    measure: Callable[[LanguageModel], Record] | None = None,
+) -> Record:
     """Train, and return the record: the run, its metrics, and where they come from.
+
+    Args:
+        run: what to train.
+        show_progress: a bar.
+        change: what is done to the model before it trains.
+        measure: more for the record, from the trained model.
 
     Raises:
         FloatingPointError: if a loss is not finite; such a run has no record.
@@ -60,11 +73,14 @@ def execute(run: Run, show_progress: bool = True) -> Record:
     corpus = load_corpus(run.corpus)
     torch.manual_seed(run.training.seed)
     model = build_model(run.model, vocab_size=len(corpus.vocabulary), **run.options)
+    if change is not None:
+        change(model)
     metrics = train(model, corpus, run.training, show_progress=show_progress)
     return {
         "run": run.describe(),
         "parameters": parameter_count(model),
         "metrics": [{k: round(v, 4) for k, v in finite(record).items()} for record in metrics],
+        **({} if measure is None else measure(model)),
         **environment(),
     }
 
@@ -86,20 +102,37 @@ def run_study(runs: Iterable[Run], path: Path, make: Callable[[Run], Record] | N
     make, diverged, waiting = make or execute, [], deque((run, False) for run in runs)
     while waiting:
         run, wait = waiting.popleft()
-        if recorded(run.describe(), path):
-            continue
-        with claimed(run.describe(), path, wait=wait) as ours:
-            if not ours:
+        name = f"{run.label}, seed {run.training.seed}"
+        try:
+            if not record_once(run.describe(), path, partial(make, run), name=name, wait=wait):
                 waiting.append((run, True))
-            elif not recorded(run.describe(), path):  # not while we waited, either
-                print(f"{run.label}, seed {run.training.seed}", flush=True)
-                try:
-                    append_record(make(run), path)
-                except FloatingPointError as error:
-                    diverged.append(f"{run.label}, seed {run.training.seed}: {error}")
-                    print(f"not recorded: {error}", flush=True)
+        except FloatingPointError as error:
+            diverged.append(f"{name}: {error}")
+            print(f"not recorded: {error}", flush=True)
     if diverged:
         raise FloatingPointError("; ".join(diverged))
+
+
+def record_once(run: Record, path: Path, make: Callable[[], Record], *, name: str, wait: bool) -> bool:
+    """Append what ``make`` returns, unless the run has a record.
+
+    Args:
+        run: what a record of it must agree with.
+        path: the file of the study's records.
+        make: trains and returns the record.
+        name: printed when the run starts.
+        wait: for another process that is at it.
+
+    Returns:
+        Whether there is a record now; without ``wait``, False if another process is at it.
+    """
+    if recorded(run, path):
+        return True
+    with claimed(run, path, wait=wait) as ours:
+        if ours and not recorded(run, path):  # not while we waited, either
+            print(name, flush=True)
+            append_record(make(), path)
+    return ours
 
 
 def recorded(run: Record, path: Path) -> bool:

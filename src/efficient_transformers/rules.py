@@ -17,24 +17,29 @@ from .study import Record
 FIELDS = ("role", "run", "metrics", "validation")  # what every record of this version holds
 
 
+def unreadable(record: Record) -> str | None:
+    """Why what a record holds is not read; None if it is of this version, and whole."""
+    if record.get("protocol") != PROTOCOL:
+        return f"is of protocol {record.get('protocol')!r}; expected {PROTOCOL}"
+    missing = [name for name in FIELDS if name not in record]
+    return f"is of protocol {PROTOCOL} and lacks {missing}" if missing else None
+
+
 def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
     """What is wrong with the records of a study, in words; nothing if they follow its declaration.
 
     Records may be incomplete: a run that is missing is not wrong.
     """
     records, entries = list(records), study.by_label()
-    whole = [record for record in records if record.get("protocol") == PROTOCOL and record.keys() >= set(FIELDS)]
+    whole = [record for record in records if unreadable(record) is None]
     devices = sorted({str(record.get("device")) for record in whole})
     if len(devices) > 1:
         yield f"{study.name!r} was run on {devices}; expected one kind of device, whose results alone compare"
     seen: set[tuple[str, str, float, int]] = set()
     for number, record in enumerate(records, start=1):
         where = f"record {number} of {study.name!r}"
-        if record.get("protocol") != PROTOCOL:
-            yield f"{where} is of protocol {record.get('protocol')!r}; expected {PROTOCOL}"
-            continue
-        if missing := [name for name in FIELDS if name not in record]:
-            yield f"{where} is of protocol {PROTOCOL} and lacks {missing}"
+        if problem := unreadable(record):
+            yield f"{where} {problem}"
             continue
         entry = entries.get(record["run"]["label"])
         if record.get("study") != study.name or entry is None:

@@ -24,7 +24,7 @@ import torch
 
 from . import saving
 from .checkpoint import Checkpoints, whole
-from .checks import require, require_bool, require_int
+from .checks import require, require_bool, require_int, require_known
 from .corpus import NAMES, Corpus
 from .execution import Execution, processes
 from .files import PARTIAL, locked, reason, remove_partial, sync, write_text
@@ -73,8 +73,8 @@ class Plan:
         for name in ("corpus", "directory"):
             require(isinstance(getattr(self, name), str), name, getattr(self, name), "a string")
         require(self.init is None or isinstance(self.init, str), "init", self.init, "a string, or None")
-        units = get_args(Unit)
-        require(self.tokens in (None, *units), "tokens", self.tokens, f"one of {units}, or None")
+        if self.tokens is not None:
+            require_known("tokens", self.tokens, get_args(Unit))
         require_int("checkpoint_every", self.checkpoint_every, at_least=1)
         require_bool("tensorboard", self.tensorboard)
 
@@ -132,7 +132,11 @@ def read_vocabulary(folder: Path) -> Vocabulary:
 
 
 def trained_at(folder: Path) -> int | None:
-    """The length of the sequences that the model of a folder was trained on; None if nothing says it."""
+    """The length of the sequences that the model of a folder was trained on; None where no run was recorded.
+
+    Raises:
+        TypeError, ValueError: if the record does not hold it.
+    """
     file = folder / RECORD
     if not file.is_file():
         return None
@@ -184,8 +188,7 @@ def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) ->
     Raises:
         ValueError: if it exists, or cannot be made or written.
     """
-    is_bytes = isinstance(vocabulary, ByteVocabulary)
-    characters = {"tokens": "bytes"} if is_bytes else {"characters": vocabulary.characters}
+    characters = {"tokens": "bytes"} if vocabulary.unit == "bytes" else {"characters": vocabulary.characters}
     folder, number = out, 1
     while True:
         beside = f"{PARTIAL}{folder.name[:200]}-"

@@ -183,6 +183,12 @@ def load_seconds(name: str) -> dict[str, float]:
     return dict(json.loads(path.read_text(encoding="utf-8"))["seconds_per_step"])
 
 
+def step_key(run: Record) -> str:
+    """What the time of a training step depends on, as text: the model, its options, and the sizes of a batch."""
+    training = run["training"]
+    return json.dumps([run["model"], run["options"], training["batch_size"], training["seq_len"]], sort_keys=True)
+
+
 def load_step_time(run: Record) -> Record:
     """What a training step of a recorded run takes on a quiet machine, in seconds: ``seconds``, ``low``, ``high``.
 
@@ -194,12 +200,10 @@ def load_step_time(run: Record) -> Record:
     Raises:
         ValueError: if a step of this model and size was never timed.
     """
-    training = run["training"]
-    key = json.dumps([run["model"], run["options"], training["batch_size"], training["seq_len"]], sort_keys=True)
     stored = (results("recorded") / "step-times.json").read_text(encoding="utf-8")
     times = {time["key"]: time for time in json.loads(stored)["times"]}
-    require_known("the model and size", key, times)
-    return times[key]
+    require_known("the model and size", step_key(run), times)
+    return times[step_key(run)]
 
 
 def load_benchmark(name: str) -> Record:

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -37,6 +37,7 @@ class Vocabulary:
     """
 
     characters: str
+    unit: ClassVar[Unit] = "characters"
 
     def __post_init__(self) -> None:
         require(isinstance(self.characters, str), "characters", self.characters, "a string", TypeError)
@@ -83,6 +84,8 @@ class Vocabulary:
 
 class ByteVocabulary(Vocabulary):
     """All 256 bytes; text stands in UTF-8, so that every text can be encoded, one character in up to four tokens."""
+
+    unit: ClassVar[Unit] = "bytes"
 
     def __init__(self) -> None:
         super().__init__("".join(map(chr, range(256))))
@@ -154,9 +157,8 @@ def map_text(path: Path, unit: Unit = "characters", vocabulary: Vocabulary | Non
 
 def require_unit(unit: Unit, vocabulary: Vocabulary | None) -> None:
     """Raise ValueError if a vocabulary is given, and its tokens are not what ``unit`` says."""
-    is_bytes = isinstance(vocabulary, ByteVocabulary)
-    expected = "'bytes', which the vocabulary is of" if is_bytes else "'characters', which the vocabulary is of"
-    require(vocabulary is None or is_bytes == (unit == "bytes"), "tokens", unit, expected)
+    if vocabulary is not None:
+        require(vocabulary.unit == unit, "tokens", unit, f"{vocabulary.unit!r}, which the vocabulary is of")
 
 
 def read_about(about: Path, tokens: Path) -> dict[str, object] | None:
@@ -199,16 +201,18 @@ def write_tokens(path: Path, tokens: Path, unit: Unit, vocabulary: Vocabulary | 
     return {"length": length, "dtype": name, "sha256": digest.hexdigest(), "characters": characters}
 
 
-def text_pieces(path: Path, unit: Unit = "characters") -> Iterator[str]:
-    """A UTF-8 file in pieces; a byte-order mark at its start is not a character of it.
+def text_pieces(path: Path, unit: Unit) -> Iterator[str]:
+    """A UTF-8 file in pieces.
 
-    To bytes nothing is changed; as characters, a line ends in one, ``\\n``, whatever the system that it was written on.
+    To bytes nothing is changed. As characters, a byte-order mark at the start is none of them, and a line ends in one,
+    ``\\n``, whatever the system that it was written on.
 
     Raises:
         ValueError: if it is not UTF-8.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="" if unit == "bytes" else None) as file:
+        encoding, newline = ("utf-8", "") if unit == "bytes" else ("utf-8-sig", None)
+        with path.open(encoding=encoding, newline=newline) as file:
             while piece := file.read(PIECE):
                 yield piece
     except UnicodeDecodeError as error:

@@ -186,6 +186,8 @@ def train(
             restore(saved, plain(network, accelerator), optimizer)
             generator.set_state(saved["batches"])
             metrics, first, seconds = Metrics(saved["metrics"]), saved["step"], saved["seconds"]
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:
             why = f"{type(error).__name__}: {reason(error)}"
             raise ValueError(f"{checkpoints.path} does not go with the model of this run ({why})") from error

@@ -16,6 +16,7 @@ import torch
 from .checks import require
 from .corpus import Corpus, load_corpus
 from .cost import effective_parameters, multiply_adds
+from .execution import on_gpu
 from .masking import MaskedCorpus, hide_tokens, masked_score
 from .models import LanguageModel, build_model
 from .protocol import PROTOCOL, TEST_TARGETS, TUNING_TARGETS, Study, Trial
@@ -67,10 +68,7 @@ def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show
 
 def device() -> str:
     """What :func:`train` trains on: the GPU's name, or ``"cpu"``."""
-    from accelerate.utils import parse_flag_from_env  # heavy libraries are imported where they are used
-
-    on_cuda = torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
-    return str(torch.cuda.get_device_name()) if on_cuda else "cpu"
+    return str(torch.cuda.get_device_name()) if on_gpu() else "cpu"
 
 
 def scored(

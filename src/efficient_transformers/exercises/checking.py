@@ -55,7 +55,14 @@ def expect(condition: bool, message: str) -> None:
         raise WrongAnswerError(message)
 
 
-def compare(what: str, got: Any, expected: Tensor, mistakes: Mapping[str, Tensor] | None = None) -> None:
+def compare(
+    what: str,
+    got: Any,
+    expected: Tensor,
+    mistakes: Mapping[str, Tensor] | None = None,
+    *,
+    reads: Callable[[], Tensor] | None = None,
+) -> None:
     """Raise :class:`WrongAnswerError` unless ``got`` is ``expected`` up to rounding: say where the first difference is.
 
     Args:
@@ -63,11 +70,14 @@ def compare(what: str, got: Any, expected: Tensor, mistakes: Mapping[str, Tensor
         got: by the reader's answer.
         expected: the right values.
         mistakes: what the usual wrong answers would give, by the sentence that explains each.
+        reads: gives what each output of the answer depends on, which is drawn if that is wrong and sees its future.
     """
     expect(isinstance(got, Tensor), f"{what} is a {type(got).__name__}; expected a tensor")
     shapes = f"{what} has the shape {tuple(got.shape)}; expected {tuple(expected.shape)}"
     expect(got.shape == expected.shape, shapes)
     got = got.detach()
+    if reads is not None and not close(got, expected) and (seen := reads()).triu(1).any():
+        show_leaks(what, seen)
     for reason, wrong in (mistakes or {}).items():
         is_this = wrong.shape == got.shape and close(got, wrong) and not close(wrong, expected)
         expect(not is_this, reason)

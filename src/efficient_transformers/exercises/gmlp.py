@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -129,12 +130,8 @@ def whole_block(answer: Any) -> None:
     x = torch.randn(2, T, D, generator=g)
     given = (x, up, down, weight, bias)
     mistakes = {reason: block(*given, without=what) for what, reason in BLOCK_MISTAKES.items()}
-    got = answer(*given)
-    if isinstance(got, Tensor) and got.shape == x.shape and not close(got, block(*given)):
-        seen = dependence(lambda tokens: answer(tokens, *given[1:]), x)
-        if seen.triu(1).any():
-            show_leaks("your block", seen)
-    compare("your block's output", got, block(*given), mistakes)
+    reads = partial(dependence, lambda tokens: answer(tokens, *given[1:]), x)
+    compare("your block's output", answer(*given), block(*given), mistakes, reads=reads)
 
 
 @exercise("5.5")

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..checks import is_number
 from .checking import exercise, expect
 
 OURS = {2: 1.80, 0: 1.83, 4: 1.90, 1: 1.79}  # by seed, in the order in which runs ended
@@ -39,13 +40,11 @@ def repair_pairs(answer: Callable[[Mapping[int, float], Mapping[int, float]], An
 @exercise("6.2")
 def worth(answer: Any) -> None:
     """Nats that a lead must have at equal steps."""
-    expect(isinstance(answer, (int, float)), f"your answer is a {type(answer).__name__}; expected a number of nats")
+    right = 0.12 * math.log2(1.25)
+    expect(is_number(answer), f"your answer is a {type(answer).__name__}; expected a number of nats")
     expect(not abs(answer - 0.12 * 0.25) < 1e-3, "a quarter more time is not a quarter of a halving: take a logarithm")
     expect(not abs(answer - 0.12 * math.log(1.25)) < 1e-4, "halvings are counted by the logarithm to the base 2")
-    expect(
-        not abs(answer + 0.12 * math.log2(1.25)) < 1e-3, "the model must be ahead: give the lead as a positive number"
-    )
-    right = 0.12 * math.log2(1.25)
+    expect(not abs(answer + right) < 1e-3, "the model must be ahead: give the lead as a positive number")
     expect(abs(answer - right) < 1e-3, f"{answer:g} is not it; expected 0.12 nats for each of the halvings in (6.5)")
 
 
@@ -53,7 +52,8 @@ def worth(answer: Any) -> None:
 def sign_flips(answer: Callable[[Sequence[float]], Any]) -> None:
     """The exact p-value of a list of differences, by giving them all signs."""
     for differences in ([-0.05, -0.01, -0.03, -0.02, -0.04], [0.02, -0.01, 0.03], [0.01, -0.01], [-0.3]):
-        sums = [sum(map(math.prod, zip(signs, differences, strict=True))) for signs in signs_of(len(differences))]
+        ways = itertools.product((1, -1), repeat=len(differences))
+        sums = [sum(map(math.prod, zip(signs, differences, strict=True))) for signs in ways]
         observed = sum(differences)
         expected = sum(abs(x) >= abs(observed) - 1e-12 for x in sums) / len(sums)
         one_sided = sum(x <= observed + 1e-12 for x in sums) / len(sums)
@@ -67,11 +67,6 @@ def sign_flips(answer: Callable[[Sequence[float]], Any]) -> None:
             )
             expect(not near(got, one_sided), f"{shown}: far from 0 on either side counts: compare absolute values")
         expect(near(got, expected), shown)
-
-
-def signs_of(n: int) -> list[tuple[int, ...]]:
-    """All ways to give n numbers signs."""
-    return list(itertools.product((1, -1), repeat=n))
 
 
 @exercise("6.4")

@@ -13,9 +13,9 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ..training import Metrics
-from .style import DIVERGING, GREY, MODELS, NEW, PLAIN, WIDTH, looks, nth_color, styled
+from .style import DIVERGING, GREY, MODELS, NEW, OTHERS, PLAIN, WIDTH, looks, nth_color, styled
 
-SQUARE, TRIANGLE = "#00687F", "#C2185B"  # of no model; white letters stand on the first
+SQUARE, TRIANGLE = OTHERS[:2]  # of no model; white letters stand on the first
 
 
 @styled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
@@ -15,15 +14,14 @@ from .style import GREY, OTHERS, WIDTH, fixed_ticks, legend_above, looks, panel_
 
 @styled
 def lottery(gains: Tensor, names: Sequence[str]) -> Figure:
-    """How often models without a difference seem to have one: a histogram for each column of ``[trials, columns]``."""
+    """How often models without a difference seem to have one: a histogram for each column of ``[trials, 2]``."""
     figure, (ax,) = panel_grid(1, 2.7)
     low, high = gains.min().item(), gains.max().item()
     shown = {}
-    for column, name, color in zip(gains.T, names, OTHERS, strict=False):
+    for column, name, color, dash in zip(gains.T, names, OTHERS[:2], ("-", "-."), strict=True):
         counts, edges = column.histogram(60, range=(low, high))
-        (shown[name],) = ax.plot((edges[:-1] + edges[1:]) / 2, counts / len(column), color=color, lw=1.8)
+        (shown[name],) = ax.plot((edges[:-1] + edges[1:]) / 2, counts / len(column), color=color, lw=1.8, ls=dash)
         ax.axvline(column.mean().item(), color=color, lw=1, ls="--")
-    shown[names[1]].set_linestyle("-.")
     ax.axvline(0, color=GREY, lw=0.8)
     ax.set(xlabel="difference from the baseline (nats)", ylabel="share of the trials", ylim=(0, None))
     ax.yaxis.set_major_locator(MaxNLocator(4))
@@ -68,15 +66,13 @@ def trade_offs(panels: Mapping[str, Mapping[str, tuple[float, float]]], ylabel: 
 @styled
 def growth(panels: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
     """Panels one above the other, each a quantity by length on logarithmic axes, a line for each model."""
-    figure, axes = plt.subplots(
-        len(panels), 1, figsize=(WIDTH, 2.7 * len(panels)), sharex=True, squeeze=False, layout="constrained"
-    )
+    figure, axes = panel_grid(len(panels), 2.7, columns=1, sharex=True)
     shown = {}
-    for ax, (title, lines) in zip(axes[:, 0], panels.items(), strict=True):
+    for ax, (title, lines) in zip(axes, panels.items(), strict=True):
         for (label, line), look in zip(lines.items(), looks(list(lines)).values(), strict=True):
             (shown[label],) = ax.plot(list(line), list(line.values()), markersize=4.5, lw=1.4, **look)
         logarithmic(ax, sorted({float(n) for line in lines.values() for n in line}), WIDTH - 0.9)
         ax.set_ylabel(title)
-    axes[-1, 0].set_xlabel("tokens")
+    axes[-1].set_xlabel("tokens")
     legend_above(figure, shown)
     return figure
