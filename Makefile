@@ -1,8 +1,8 @@
 PYTHON ?= python3
 BIN = .venv/bin
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
-ABOUT_THE_BOOK = browser_models build instruments notebooks offline papers pictures publishing repository site site_keyboard site_policy site_print site_search site_weight
-WITHOUT_THE_BOOK = $(foreach name,$(ABOUT_THE_BOOK),--ignore tests/test_$(name).py)
+ABOUT_THE_BOOK = browser_models build chapters colab exercises folding instruments notebooks offline papers pictures publishing repository site site_keyboard site_policy site_print site_search site_weight
+WITHOUT_THE_BOOK = $(ABOUT_THE_BOOK:%=--ignore=tests/test_%.py)
 ALONE = tests/test_build.py tests/test_site_weight.py
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 

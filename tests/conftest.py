@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
@@ -59,6 +60,15 @@ def chromium():
         instance = browser.launch(playwright)
         yield instance
         instance.close()
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Where the built book is served."""
+    import browser
+
+    with browser.served(Path(__file__).parents[1] / "_build" / "html") as where:
+        yield where
 
 
 @pytest.fixture

@@ -11,6 +11,12 @@ from hypothesis import strategies as st
 
 from efficient_transformers import Cache
 
+# A command line that trains in a moment, and where it runs.
+TEXT = "the quick brown fox\njumps over the lazy dog. " * 20
+SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2"]
+SIZES += ["--seq-len", "8", "--eval-every", "2", "--eval-batches", "1"]
+SETTINGS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
+
 
 def randomize(module, scale=0.1):
     """Weights far from their special initial values, so that nothing is equal by accident; in eval mode."""

@@ -360,32 +360,3 @@ def test_a_size_is_not_none(size):
 def test_dropout_is_a_probability_below_one(name, dropout):
     with pytest.raises(ValueError, match=f"^dropout is {dropout}; expected a probability"):
         build_model(name, **SIZES, dropout=dropout)
-
-
-# a refusal does no harm
-
-REFUSED = {
-    "past max_seq_len": ids(2, 3),
-    "another batch size": ids(3, 1),
-    "a token outside the vocabulary": ids(2, 1) + 7,
-    "float tokens": torch.zeros(2, 1),
-    "no tokens": ids(2, 0),
-}
-
-
-@pytest.mark.parametrize("name", model_names())
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_cache_is_unharmed_by_what_was_refused(name, what):
-    model = build_model(name, **SIZES | {"n_layers": 2}).eval()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(0.1 * torch.randn_like(p))
-    tokens, cache = torch.randint(7, (2, 6)), Cache(2)
-    first = model(tokens[:, :4], cache)
-    with pytest.raises((TypeError, ValueError)):
-        model(REFUSED[what], cache)
-    assert cache.tokens_read == 4
-    rest = model(tokens[:, 4:], cache)  # fills the model to its last position
-    torch.testing.assert_close(torch.cat([first, rest], dim=1), model(tokens), rtol=0, atol=1e-5)
-    with pytest.raises(ValueError, match="the sequence length is 7; expected at most max_seq_len=6"):
-        model(tokens[:, :1], cache)

@@ -215,7 +215,6 @@ def test_every_float16(page):
     assert torch.equal(unpack(found, -1), torch.from_numpy(bits.view(np.float16).astype(np.float32)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", pretrained_names())
 def test_a_model_that_ships(page, name):
     """Ten texts at every position; then 300 characters of greedy text, each PyTorch's choice to within 1e-3."""

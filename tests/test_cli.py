@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import SETTINGS, SIZES, TEXT
 
 import efficient_transformers.__main__ as cli
 from efficient_transformers import Execution, LanguageModel, TrainingConfig, Vocabulary, model_names
@@ -22,12 +23,8 @@ from efficient_transformers.tokens import printable
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
-TEXT = "the quick brown fox\njumps over the lazy dog. " * 20
-SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2"]
-SIZES += ["--seq-len", "8", "--eval-every", "2", "--eval-batches", "1"]
 TRAIN = ["train", "primer-ez", "--steps", "3", "--corpus", "fox.txt", *SIZES]
 FILES = {"config.json", "metrics.jsonl", "model.safetensors", "run.json", "training.json", "vocabulary.json"}
-SETTINGS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
 
 
 @pytest.fixture(autouse=True)

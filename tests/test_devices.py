@@ -60,6 +60,7 @@ def test_nothing_looks_at_a_value_on_a_device(case):
     assert isinstance(logits, FarTensor)
 
 
+@pytest.mark.slow
 @every_case
 def test_models_run_without_values(case):
     model = small_model(case).to("meta")

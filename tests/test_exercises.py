@@ -6,19 +6,12 @@ import re
 
 import pytest
 import run_notebooks
-from wrong_answers import WRONG
+from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers.exercises import CHECKS, check
 
 CALL = re.compile(r'check\("([\d.]+)", answer\)')
 SOLUTION = re.compile(r"<summary>Solution</summary>\s+```python\n(.*?)```", re.DOTALL)
-PREAMBLE = """
-import math
-import torch
-import torch.nn.functional as F
-from torch import nn
-from efficient_transformers import *
-"""
 
 
 def solutions():

@@ -8,8 +8,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 from legible import DRAWINGS
-from test_exercises import PREAMBLE
-from wrong_answers import WRONG
+from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers import CausalDepthwiseConv, figures
 from efficient_transformers.evidence import Comparison

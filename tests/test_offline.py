@@ -12,7 +12,6 @@ import nbformat
 import offline
 import pytest
 import run_notebooks
-from playwright.sync_api import sync_playwright
 
 pytestmark = pytest.mark.long
 # Python reads it first, in every process: no connection leaves the machine.
@@ -79,11 +78,9 @@ def test_chapters_run_from_the_wheels(unpacked, installed, name, tmp_path):
 
 
 @pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
-def test_the_site_opens(unpacked):
-    with sync_playwright() as playwright:
-        chromium = browser.launch(playwright)
-        tab = chromium.new_page()
-        tab.goto((unpacked / "site" / "index.html").as_uri())
-        tab.get_by_role("heading", name="Efficient Transformers, Annotated").wait_for()
-        assert tab.url.endswith("site/book/index.html")
-        chromium.close()
+def test_the_site_opens(unpacked, chromium):
+    tab = chromium.new_page()
+    tab.goto((unpacked / "site" / "index.html").as_uri())
+    tab.get_by_role("heading", name="Efficient Transformers, Annotated").wait_for()
+    assert tab.url.endswith("site/book/index.html")
+    tab.close()

@@ -25,7 +25,7 @@ MODULES = [
 ]
 
 
-SECTIONS = {number for name in run_notebooks.chapters() for number, _ in chapters.SECTION.findall(chapters.prose(name))}
+SECTIONS = set(chapters.sections())
 
 
 def test_there_is_a_table_for_each_paper():

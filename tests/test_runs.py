@@ -15,10 +15,12 @@ from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
+import helpers
 import psutil
 import pytest
 import torch
-from helpers import without_seconds
+from helpers import SIZES, TEXT, without_seconds
+from killing import MOMENTS
 from safetensors import SafetensorError
 
 import efficient_transformers.__main__ as cli
@@ -38,11 +40,8 @@ from efficient_transformers.interrupts import Stop, stop_on_signals
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
-TEXT = "the quick brown fox\njumps over the lazy dog. " * 20
-SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2"]
-SIZES += ["--seq-len", "8", "--eval-every", "2", "--eval-batches", "1"]
 TRAIN = ["train", "primer-ez", "--corpus", "fox.txt", *SIZES]
-SETTINGS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200"}
+SETTINGS = helpers.SETTINGS | {"COLUMNS": "200"}
 SMALL = {"steps": 12, "batch_size": 4, "seq_len": 16, "eval_every": 4, "eval_batches": 2, "warmup_steps": 2}
 
 
@@ -135,7 +134,7 @@ def test_a_run_that_is_killed_at_random_moments_and_chosen_ones_ends_as_if_it_ha
 def test_a_hundred_kills(folder):
     steps, _, ends = killed(folder, 100, seed=1)
     assert len(set(steps)) > 10
-    assert ends > 5 + 6
+    assert ends > 5 + len(MOMENTS)
 
 
 def test_what_a_killed_save_left_is_removed_by_the_next_start(command, folder):

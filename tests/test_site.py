@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from html import unescape
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 
 import browser
@@ -14,6 +13,7 @@ import math_font
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from legible import LEAST
 from sphinx.util.inventory import InventoryFile
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,11 +65,13 @@ TOO_WIDE = """() => [...document.querySelectorAll("table.results")]
 UNMARKED = """() => [...document.querySelectorAll(".formula, span.math, .text_html:has(> table.results)")]
     .filter(e => e.scrollWidth > e.clientWidth + 1 && !e.classList.contains("scrolls"))
     .map(e => e.textContent.slice(0, 80))"""
+SCROLLING_WORDS = """() => [...document.querySelectorAll("table.stacks")]
+    .filter(table => table.parentElement.scrollWidth > table.parentElement.clientWidth).map(table => table.innerText)"""
 LONG_LINES = """() => [...document.querySelectorAll(".bd-article p")]
     .filter(e => !e.closest("table, div.cell summary") && e.getBoundingClientRect().width > 672.5)
     .map(e => e.textContent.slice(0, 80))"""
 # CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 10.5 points.
-EXPLORER_TEXT = 10.5 * 100 / 72
+EXPLORER_TEXT = LEAST * 100 / 72
 NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
 VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
     .map((e, i) => e.getClientRects().length ? i : -1).filter(i => i >= 0)"""
@@ -96,12 +98,6 @@ class Watched:
         return self.page
 
 
-@pytest.fixture(scope="module")
-def address():
-    with browser.served(SITE) as where:
-        yield where
-
-
 @pytest.fixture(scope="module", params=["light", "dark"])
 def tab(request, chromium, address):
     watched = Watched(chromium, address, request.param)
@@ -120,14 +116,27 @@ def violations(page, context, options):
 def test_page(tab, path):
     page = tab.visit(path)
     assert violations(page, WITHOUT_CODE, AXE_OPTIONS) == []
+    assert violations(page, None, AXE_OPTIONS | {"runOnly": ["scrollable-region-focusable"]}) == []
     assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
     assert page.locator(BAD_MATH).all_text_contents() == [], "math that is not understood"
     assert not RAW_MATH.search(page.evaluate(PROSE) if page.locator(".bd-article").count() else "")
 
     page.set_viewport_size({"width": browser.NARROW, "height": 900})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= browser.NARROW, "wider than a phone"
+    assert page.evaluate(SCROLLING_WORDS) == [], "a table of words that scrolls"
     assert tab.elsewhere == [], "requests to other hosts"
     assert tab.errors == []
+
+
+@needs_browser
+def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
+    page = tab.visit(CHAPTERS[0])
+    cell = page.locator("table.stacks td[data-label='Source']").first
+    label = "e => [getComputedStyle(e, '::before').content, getComputedStyle(e).display]"
+    assert cell.evaluate(label) == ["none", "table-cell"]
+    page.set_viewport_size({"width": browser.NARROW, "height": 900})
+    assert cell.evaluate(label) == ['"Source"', "block"]
+    assert page.get_by_role("cell", name=re.compile("Narang et al.")).count() >= 1
 
 
 @needs_browser
@@ -169,7 +178,7 @@ def test_chapter(chromium, address, path):
 
 
 def stored(path):
-    return nbformat.read(ROOT / Path(path).with_suffix(".ipynb"), 4).cells
+    return nbformat.read(ROOT / Path(path).with_suffix(".ipynb"), 4)
 
 
 @pytest.fixture
@@ -202,7 +211,7 @@ def test_numbers_are_links_that_lead_somewhere(chapter):
 @needs_browser
 @pytest.mark.parametrize(("chapter", "path"), [(path, path) for path in CHAPTERS], indirect=["chapter"])
 def test_folded_cells_are_closed_lines_that_open(chapter, path):
-    titles = [folding.TITLE.match(cell.source)[1] for cell in stored(path) if folding.is_folded(cell)]
+    titles = [folding.TITLE.match(cell.source)[1] for cell in stored(path).cells if folding.is_folded(cell)]
     summaries = chapter.locator("div.cell details.hide > summary")
     assert [words.strip() for words in summaries.all_inner_texts()] == titles
     code = chapter.locator("div.cell details.hide pre").first
@@ -217,13 +226,11 @@ def test_folded_cells_are_closed_lines_that_open(chapter, path):
 def test_figures_have_captions_and_text_that_a_phone_shows(chapter, path):
     """At 390 px, no text is below 9 px: from its size in the picture, and the ratio of shown to drawn width."""
     drawn = {}
-    cells = stored(path)
-    for cell, following in pairwise(cells):
-        if cell.cell_type == "code" and (caption := folding.CAPTION.match(following.source.lstrip())):
-            for output in cell.outputs:
-                size = output.get("metadata", {}).get("image/png", {})
-                if size or "image/png" in output.get("data", {}):  # an explorer's frame has no measures
-                    drawn[f"{caption['kind'][:3].lower()}-{caption['number'].replace('.', '-')}"] = size
+    for cell, caption in folding.captioned(stored(path)):
+        for output in cell.outputs:
+            size = output.get("metadata", {}).get("image/png", {})
+            if size or "image/png" in output.get("data", {}):  # an explorer's frame has no measures
+                drawn[folding.anchor(caption)] = size
     assert drawn
     chapter.set_viewport_size({"width": 390, "height": 900})
     small = {}

@@ -9,9 +9,7 @@ import browser
 import chapters
 import pdf
 import pytest
-import run_notebooks
 import yaml
-from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_build" / "html"
@@ -27,28 +25,26 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("path", ["notebooks/03-primer-variations.html", "notebooks/05-gmlp.html"])
-def test_a_chapter_on_paper(path):
-    with sync_playwright() as playwright, browser.served(SITE) as home:
-        chromium = browser.launch(playwright)
-        tab = chromium.new_page(color_scheme="dark", viewport=PAPER)
-        browser.visit(tab, f"{home}/{path}")
-        assert tab.locator("html").get_attribute("data-theme") == "dark"
-        tab.evaluate("dispatchEvent(new Event('beforeprint'))")
-        tab.emulate_media(media="print")
-        assert tab.evaluate(CUT) == []
-        assert tab.evaluate("document.scrollingElement.scrollWidth") <= PAPER["width"]
-        ink = tab.evaluate("getComputedStyle(document.querySelector('.bd-article p')).color")
-        assert all(int(part) < 80 for part in re.findall(r"\d+", ink)), ink
-        gone = ".bd-sidebar-primary, .bd-header-article, .prev-next-footer, details.hide, input, .copybtn"
-        assert [e.evaluate("e => e.outerHTML.slice(0, 80)") for e in tab.locator(gone).all() if e.is_visible()] == []
-        solutions = tab.locator(".bd-article details:not(.hide) > *:last-child")
-        assert solutions.count() > 3
-        assert all(solution.is_visible() for solution in solutions.all())
-        tab.emulate_media(media="screen")
-        tab.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert tab.locator("html").get_attribute("data-theme") == "dark"
-        assert not solutions.first.is_visible()
-        chromium.close()
+def test_a_chapter_on_paper(path, chromium, address):
+    tab = chromium.new_page(color_scheme="dark", viewport=PAPER)
+    browser.visit(tab, f"{address}/{path}")
+    assert tab.locator("html").get_attribute("data-theme") == "dark"
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    tab.emulate_media(media="print")
+    assert tab.evaluate(CUT) == []
+    assert tab.evaluate("document.scrollingElement.scrollWidth") <= PAPER["width"]
+    ink = tab.evaluate("getComputedStyle(document.querySelector('.bd-article p')).color")
+    assert all(int(part) < 80 for part in re.findall(r"\d+", ink)), ink
+    gone = ".bd-sidebar-primary, .bd-header-article, .prev-next-footer, details.hide, input, .copybtn"
+    assert [e.evaluate("e => e.outerHTML.slice(0, 80)") for e in tab.locator(gone).all() if e.is_visible()] == []
+    solutions = tab.locator(".bd-article details:not(.hide) > *:last-child")
+    assert solutions.count() > 3
+    assert all(solution.is_visible() for solution in solutions.all())
+    tab.emulate_media(media="screen")
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert tab.locator("html").get_attribute("data-theme") == "dark"
+    assert not solutions.first.is_visible()
+    tab.close()
 
 
 @pytest.mark.long
@@ -62,8 +58,7 @@ def test_the_whole_book_as_one_pdf(tmp_path):
     assert not re.search(rb"/URI ?\((?:file:|http://127)", made), "a link that leaves the book for the disk"
     assert len(re.findall(rb"/Subtype ?/Link", made)) > 1000
     assert not re.search(rb"/Title \((.{3,})\1\)", made), "a heading twice in the outline"
-    sections = sum(len(chapters.SECTION.findall(chapters.prose(name))) for name in run_notebooks.chapters())
     pages = list(pdf.order(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))))
-    assert len(re.findall(rb"/Title [(<]", made)) >= len(pages) + sections
+    assert len(re.findall(rb"/Title [(<]", made)) >= len(pages) + len(chapters.sections())
     assert 150 < len(re.findall(rb"/Type ?/Page\b", made)) < 800
     assert not (SITE / pdf.WHOLE).exists()

@@ -21,6 +21,7 @@ PARTS = (
     "site_math",
     "site_images",
     "site_pages",
+    "site_tables",
     "site_landing",
     "site_meta",
     "site_search",

@@ -110,6 +110,11 @@ def exercises(name: str) -> list[Exercise]:
     return found
 
 
+def sections() -> list[str]:
+    """The numbers of all sections of all chapters."""
+    return [number for name in run_notebooks.chapters() for number, _ in SECTION.findall(prose(name))]
+
+
 def captioned(name: str) -> Iterator[tuple[Cell, re.Match[str] | None]]:
     """Each code cell with the caption that stands after it, if one does."""
     all_cells = cells(name)
@@ -122,7 +127,8 @@ def captioned(name: str) -> Iterator[tuple[Cell, re.Match[str] | None]]:
 def explanations() -> dict[str, Explanation]:
     """Where the names of the package are explained: where a chapter first defines one, with its docstring's equations.
 
-    If none does: where prose first has it in backquotes; else, where a cell that is not folded first uses it.
+    If none does: where prose first has it in backquotes; else, where a cell that is not folded first uses it, or any
+    cell, if it is of ``figures``.
     """
     defined: dict[str, Explanation] = {}
     mentioned: dict[str, Explanation] = {}

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 
 from nbformat import NotebookNode
 
@@ -47,6 +49,14 @@ def only_imports(source: str) -> bool:
 def anchor(caption: re.Match[str]) -> str:
     """Where the site puts a picture or table with this caption: ``fig-4-2``."""
     return f"{caption['kind'][:3].lower()}-{caption['number'].replace('.', '-')}"
+
+
+def captioned(notebook: NotebookNode) -> Iterator[tuple[NotebookNode, re.Match[str]]]:
+    """The code cells that a caption follows, with it."""
+    for cell, following in pairwise(notebook.cells):
+        caption = CAPTION.match(following.source.lstrip())
+        if cell.cell_type == "code" and caption:
+            yield cell, caption
 
 
 def is_folded(cell: NotebookNode) -> bool:

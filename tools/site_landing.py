@@ -3,7 +3,7 @@
 - ``<!-- findings -->`` becomes three findings, whose numbers are computed from the records as the chapters compute
   them. A record that no longer says what a sentence says stops the build.
 - ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with a picture from its notebook.
-- ``<!-- start -->`` becomes the two buttons.
+- ``<!-- leak lab -->`` becomes the instrument, and ``<!-- start -->`` the two buttons.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import base64
 import html
 import io
 import re
+import shutil
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ import yaml
 from PIL import Image
 from scipy import stats
 
-from efficient_transformers import evidence, study
+from efficient_transformers import evidence, instruments, study
 from efficient_transformers.explorer import few_colors
 from efficient_transformers.instruments import LeakLab
 
@@ -33,8 +33,20 @@ ROOT = Path(__file__).parents[1]
 PAGE = "book/index"
 FOLDER = "chapters"  # of the pictures, in _static
 SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
-WORDS, LINES = 225, 50  # read in a minute: words of prose, lines of code
-DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
+READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
+ASKED = [  # the comparisons of Section 5.10, whose number widens each interval
+    ("gMLP", "baseline"),
+    ("Toeplitz", "gMLP"),
+    ("no split", "gMLP"),
+    ("additive", "no split"),
+    ("linear", "additive"),
+    ("Toeplitz, no split", "Toeplitz"),
+    ("aMLP", "gMLP"),
+    ("aMLP, Toeplitz", "Toeplitz"),
+    ("baseline, no positions", "baseline"),
+    ("gMLP, positions", "gMLP"),
+    ("Toeplitz, positions", "Toeplitz"),
+]
 MARKUP = re.compile(r"\[([^\]]+)\]\([^)]*\)|[*`]")
 
 
@@ -148,11 +160,7 @@ def corrected() -> Finding:
 def one_weight_for_a_distance() -> Finding:
     """Section 5.10: fewer numbers, lower loss, with its caution."""
     groups = study.by_label(study.load_study("gates"))
-    asked = [("gMLP", "baseline"), ("Toeplitz", "gMLP"), ("no split", "gMLP"), ("additive", "no split")]
-    asked += [("linear", "additive"), ("Toeplitz, no split", "Toeplitz"), ("aMLP", "gMLP")]
-    asked += [("aMLP, Toeplitz", "Toeplitz"), ("baseline, no positions", "baseline"), ("gMLP, positions", "gMLP")]
-    asked += [("Toeplitz, positions", "Toeplitz")]
-    found = evidence.compare({f"{a} − {b}": (losses(groups[a]), losses(groups[b])) for a, b in asked})
+    found = evidence.compare({f"{a} − {b}": (losses(groups[a]), losses(groups[b])) for a, b in ASKED})
     pair = found["Toeplitz − gMLP"]
     holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
     n = groups["Toeplitz"][0]["run"]["training"]["seq_len"]
@@ -184,10 +192,11 @@ def in_the_book() -> list[str]:
 
 
 def minutes(name: str) -> int:
-    """How long a chapter takes to read: what is seen without unfolding anything, to five minutes."""
-    words = len(DETAILS.sub("", chapters.prose(name)).split())
-    lines = sum(len(cell.node.source.splitlines()) for cell in chapters.cells(name) if cell.is_teaching)
-    return 5 * round((words / WORDS + lines / LINES) / 5)
+    """How long a chapter says that it takes to read."""
+    found = READING.search(chapters.prose(name))
+    if not found:
+        raise ValueError(f"{name} has no row '| Time … | N minutes to read'; expected one in its summary")
+    return int(found[1])
 
 
 def first_sentence(name: str) -> str:
@@ -204,10 +213,8 @@ def card(name: str) -> tuple[str, str, str]:
 def picture(name: str) -> tuple[Image.Image, str]:
     """A chapter's figure for its card, as its notebook stores it, small; and what it shows, in words."""
     figure = f"Figure {card(name)[0]}"
-    cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4).cells
-    for cell, following in pairwise(cells):
-        caption = folding.CAPTION.match(following.source.lstrip()) if cell.cell_type == "code" else None
-        if caption and caption["name"] == figure:
+    for cell, caption in folding.captioned(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4)):
+        if caption["name"] == figure:
             for output in cell.outputs:
                 if "image/png" in output.get("data", {}):
                     drawn = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"]))).convert("RGBA")
@@ -250,12 +257,12 @@ def start() -> str:
 
 
 def leak_lab() -> str:
-    """Leak Lab, from the files that instruments_on_site.py writes."""
+    """Leak Lab, from two files; in a notebook it carries them itself."""
     lab = LeakLab()
     return (
         '<link rel="stylesheet" href="../_static/instruments.css">\n'
         + lab.element(lab.still())
-        + '\n<script src="../_static/leak-lab.js"></script>'
+        + f'\n<script src="../_static/{lab.name}.js"></script>'
     )
 
 
@@ -284,6 +291,13 @@ def draw_pictures(app: Any) -> None:
         (folder / f"{name}.png").write_bytes(few_colors(drawn.getvalue()))
 
 
+def write_instrument(app: Any, error: Exception | None) -> None:
+    if error is None and app.builder.format == "html":
+        static = Path(app.outdir) / "_static"
+        shutil.copy(instruments.FOLDER / "instruments.css", static)
+        (static / f"{LeakLab.name}.js").write_text(instruments.script(LeakLab.name), encoding="utf-8")
+
+
 def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     if pagename == PAGE:
         app.add_css_file("landing.css")
@@ -293,4 +307,5 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", draw_pictures)
     app.connect("source-read", fill)
     app.connect("html-page-context", add_style)
+    app.connect("build-finished", write_instrument)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

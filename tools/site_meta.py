@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ PICTURE = "_static/preview.png"  # tools/screenshots.py makes it
 PICTURE_SAYS = "The first screen of the book: Leak Lab shows which of 24 outputs see their own future."
 DESCRIPTION = "Equations of efficient Transformers beside tested PyTorch, each checked by a cell, drawn, and trained."
 LENGTH = 200  # characters of a description: search engines cut what is longer
-WITHOUT_TEXT = ("genindex", "py-modindex", "search")
 PLAIN_PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -63,13 +63,12 @@ def description(doctree: nodes.document | None) -> str:
     return DESCRIPTION
 
 
-def tags(**content: str) -> str:
-    """``<meta>`` elements; a name with a colon is a property."""
-    made = []
-    for name, value in content.items():
-        kind = "property" if name.startswith("og_") else "name"
-        made.append(f'<meta {kind}="{name.replace("_", ":", 1)}" content="{html.escape(value)}">')
-    return "\n".join(made)
+def tags(content: Mapping[str, str]) -> str:
+    """``<meta>`` elements; what begins with ``og:`` is a property."""
+    return "\n".join(
+        f'<meta {"property" if name.startswith("og:") else "name"}="{name}" content="{html.escape(value)}">'
+        for name, value in content.items()
+    )
 
 
 def describe_page(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -77,14 +76,17 @@ def describe_page(app: Any, pagename: str, templatename: str, context: dict[str,
     landing = pagename == LANDING
     title = re.sub(r"<[^>]+>", "", context.get("title") or app.config.html_title)  # already escaped where it has to be
     context["metatags"] = context.get("metatags", "") + tags(
-        description=about,
-        og_type="website" if landing else "article",
-        og_site_name=app.config.html_title,
-        og_title=html.unescape(title),
-        og_description=about,
-        og_url=f"{app.config.html_baseurl}{pagename}.html",
-        og_image=f"{app.config.html_baseurl}{PICTURE}",
-        **{"og_image:alt": PICTURE_SAYS, "twitter:card": "summary_large_image"},
+        {
+            "description": about,
+            "og:type": "website" if landing else "article",
+            "og:site_name": app.config.html_title,
+            "og:title": html.unescape(title),
+            "og:description": about,
+            "og:url": f"{app.config.html_baseurl}{pagename}.html",
+            "og:image": f"{app.config.html_baseurl}{PICTURE}",
+            "og:image:alt": PICTURE_SAYS,
+            "twitter:card": "summary_large_image",
+        }
     )
     if landing:
         context["docstitle"] = ""  # the page's title is the book's already; the sidebar takes it from the logo
@@ -100,20 +102,26 @@ def write_extra_pages(app: Any, error: Exception | None) -> None:
     if error or app.builder.name != "html":
         return
     base, folder = app.config.html_baseurl, Path(app.outdir)
-    names = sorted(name for name in app.env.found_docs if name not in WITHOUT_TEXT)
-    urls = "".join(f"<url><loc>{html.escape(f'{base}{name}.html')}</loc></url>\n" for name in names)
+    urls = "".join(
+        f"<url><loc>{html.escape(f'{base}{name}.html')}</loc></url>\n" for name in sorted(app.env.found_docs)
+    )
     (folder / "sitemap.xml").write_text(
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{urls}</urlset>\n',
         encoding="utf-8",
     )
     book = app.config.html_title
+    about = {
+        "description": DESCRIPTION,
+        "og:title": book,
+        "og:description": DESCRIPTION,
+        "og:image": f"{base}{PICTURE}",
+    }
     root = PLAIN_PAGE.format(
         title=html.escape(book),
         head=f'<meta http-equiv="refresh" content="0; url={LANDING}.html">\n'
         f'<link rel="canonical" href="{base}{LANDING}.html">\n'
-        '<link rel="icon" href="_static/favicon.svg">\n'
-        + tags(description=DESCRIPTION, og_title=book, og_description=DESCRIPTION, og_image=f"{base}{PICTURE}"),
+        '<link rel="icon" href="_static/favicon.svg">\n' + tags(about),
         body=f'<p>{html.escape(DESCRIPTION)}</p>\n<p><a href="{LANDING}.html">Open the book</a></p>',
     )
     (folder / "index.html").write_text(root, encoding="utf-8")

@@ -2,6 +2,13 @@
 
 from . import gmlp, head_to_head, hourglass, primer_ez, transformer, variations
 
+PREAMBLE = """
+import math
+import torch
+import torch.nn.functional as F
+from torch import nn
+from efficient_transformers import *
+"""
 WRONG = {
     n: a
     for chapter in (transformer, primer_ez, variations, hourglass, gmlp, head_to_head)

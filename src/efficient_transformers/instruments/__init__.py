@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -26,7 +27,7 @@ from ..figures import leak_maps, waves
 from ..models import LanguageModel
 from ..pretrained import pretrained_card, pretrained_snapshots
 from ..runs import load
-from ..study import final_loss, load_study
+from ..study import by_label, final_loss, load_study
 from ..tokens import Vocabulary
 
 Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
@@ -54,28 +55,33 @@ def shipped(name: str) -> tuple[LanguageModel, Vocabulary]:
         return load(Path(name))
 
 
+def shipped_states(name: str) -> dict[int, dict[str, Tensor]]:
+    """The recorded weights of a model that ships, by training step; all of them at the end."""
+    return {**pretrained_snapshots(name), pretrained_card(name)["steps"]: shipped(name)[0].state_dict()}
+
+
 def picture(drawn: bytes, alt: str) -> str:
     """A PNG within the page."""
     return f'<img src="data:image/png;base64,{base64.b64encode(drawn).decode()}" alt="{escape(alt)}">'
 
 
-class Instrument:
+class Instrument(ABC):
     """What the instruments share: an element that holds a still, and the script that fills it."""
 
     name: ClassVar[str]
 
     @property
+    @abstractmethod
     def sentence(self) -> str:
         """What the still shows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def still(self) -> str:
         """HTML for where no script runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def data(self) -> Mapping[str, str]:
         """What the script reads, by the name of an attribute without its ``data-``."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return self.sentence
@@ -133,10 +139,8 @@ class LeakLab(Instrument):
 
     def losses(self) -> dict[int, float]:
         """Mean loss of the recorded hourglasses of factor 4, by the shift of their sequence."""
-        found: dict[int, list[float]] = {}
-        for record in load_study("hourglass-shifts"):
-            found.setdefault(int(record["run"]["label"].split()[-1]), []).append(final_loss(record))
-        return {shift: round(fmean(losses), 2) for shift, losses in found.items()}
+        groups = by_label(load_study("hourglass-shifts"))
+        return {int(label.split()[-1]): round(fmean(map(final_loss, records)), 2) for label, records in groups.items()}
 
     def data(self) -> Mapping[str, str]:
         told = {"losses": json.dumps(self.losses())} if self.mechanism == "hourglass" or not self.fixed else {}
@@ -183,14 +187,10 @@ def shipped_kernels() -> dict[int, Tensor]:
 
     The first axis is queries, keys, values.
     """
-    state = shipped("primer-ez")[0].state_dict()
-    names = [[n for n in state if f"conv_{kind}.weight" in n] for kind in "qkv"]  # by kind and layer
+    states = shipped_states("primer-ez")
+    names = [[n for n in next(iter(states.values())) if f"conv_{kind}.weight" in n] for kind in "qkv"]
     start = CausalDepthwiseConv(32).weight.detach()  # (1, K, W)
-    steps = {
-        0: {name: start for kind in names for name in kind},
-        **pretrained_snapshots("primer-ez"),
-        pretrained_card("primer-ez")["steps"]: state,
-    }
+    steps = {0: {name: start for kind in names for name in kind}, **states}
     return {
         step: torch.stack([torch.cat([weights[name] for name in kind]) for kind in names])
         for step, weights in steps.items()
@@ -221,7 +221,7 @@ class ReadingLamp(Instrument):
         fits = len(lines) > 0 and all(0 < len(line) <= 64 for line in lines)
         require(fits, "lines", list(lines), "at least one line, of 1 to 64 characters each")
         self.lines = list(lines)
-        self.maps = {s: [shipped_attention(MODEL_OF[s], line) for line in lines] for s in self.strips if s != "gate"}
+        self.maps = {s: shipped_attention(MODEL_OF[s], *lines) for s in self.strips if s != "gate"}
         self.gates = shipped_gates(max(map(len, lines))) if "gate" in self.strips else {}
 
     def row(self) -> Tensor:
@@ -263,21 +263,22 @@ def lower(matrices: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def shipped_attention(name: str, line: str) -> Tensor:
-    """The attention weights of a model that ships on a line of text, ``[layers, heads, T, T]``."""
-    model, vocabulary = shipped(name)
-    x, maps = model.embedding(vocabulary.encode(line)[None]), []  # (1, T, D)
+def shipped_attention(name: str, *lines: str) -> list[Tensor]:
+    """The attention weights of a model that ships on each line of text, ``[layers, heads, T, T]``."""
+    (model, vocabulary), found = shipped(name), []
     body: Any = model.body
-    for layer in body:
-        maps.append(layer.attention.attention_map(layer.norm1(x))[0])
-        x = layer(x)
-    return torch.stack(maps)
+    for line in lines:
+        x, maps = model.embedding(vocabulary.encode(line)[None]), []  # (1, T, D)
+        for layer in body:
+            maps.append(layer.attention.attention_map(layer.norm1(x))[0])
+            x = layer(x)
+        found.append(torch.stack(maps))
+    return found
 
 
 def shipped_gates(n: int) -> dict[int, Tensor]:
     """The matrices of the gMLP that ships, their first ``n`` rows and columns, by training step: ``[blocks, n, n]``."""
-    steps = {**pretrained_snapshots("gmlp"), pretrained_card("gmlp")["steps"]: shipped("gmlp")[0].state_dict()}
     return {
         step: torch.stack([w for name, w in weights.items() if name.endswith("gate.weight")])[:, :n, :n]
-        for step, weights in steps.items()
+        for step, weights in shipped_states(MODEL_OF["gate"]).items()
     }

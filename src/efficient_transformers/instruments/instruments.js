@@ -2,7 +2,7 @@
 
 What is notable:
 - classic scripts and one global name each, so that they work in a page from the disk and in a notebook's output;
-- an instrument is a function of its element: it draws into it, and returns what an address or a test may ask of it.
+- an instrument is a function of its element: it draws into it, and returns what restores a setting from an address.
 */
 "use strict";
 var Instruments = (() => {
@@ -62,16 +62,16 @@ var Instruments = (() => {
     const fillAll = () => document.querySelectorAll(`.${name}`).forEach((root, i) => {
       if (root.dataset.mounted) return;
       root.dataset.mounted = "yes";
-      root.classList.add("instrument");
       root.id = root.id || (i ? `${name}-${i + 1}` : name);
       root.replaceChildren();
       const restore = mount(root);
       const look = () => {
-        if (!given(root)) return;
-        restore(given(root));
+        const asked = given(root);
+        if (!asked) return;
+        restore(asked);
         root.scrollIntoView();
       };
-      if (given(root)) restore(given(root));
+      look();
       if (given(root)) addEventListener("load", () => root.scrollIntoView());
       addEventListener("hashchange", look);
     });

@@ -90,7 +90,7 @@ var LeakLab = (() => {
   /** What models with this setting reached in training, where that is recorded: hourglasses of factor 4, by shift. */
   function recorded(mechanism, { k, s }, losses) {
     if (mechanism !== "hourglass" || k !== 4 || !(s in losses)) return "";
-    const honest = s === 3 ? "" : `, with a shift by 3 ${losses[3].toFixed(2)}`;
+    const honest = s === 3 ? "" : `; a shift by 3 reached ${losses[3].toFixed(2)}`;
     return ` In a short recorded training, this shift reached ${losses[s].toFixed(2)} nats per character${honest}.`;
   }
 
@@ -107,7 +107,7 @@ var LeakLab = (() => {
   /** Fill one element; its data attributes name the mechanism, and `data-fixed` leaves the choice out. */
   function mount(root) {
     const first = kinds => Object.fromEntries(Object.keys(kinds).map(key => [key, kinds[key][3]]));
-    const state = { m: root.dataset.mechanism || "hourglass", t: 8, values: {} };
+    const state = { m: root.dataset.mechanism, t: 8, values: {} };
     for (const m in MECHANISMS) state.values[m] = first(MECHANISMS[m].sliders);
     const values = () => state.values[state.m];
     const losses = JSON.parse(root.dataset.losses || "{}");
@@ -136,10 +136,12 @@ var LeakLab = (() => {
       shown.t = slider(sliders, "output t", [0, T - 1], t => `${t} “${glyph(TEXT[t])}”`, t => { state.t = t; draw(); });
     }
 
+    const cell = 25, x = i => 2 + i * cell + cell / 2;
+
     // A touch anywhere in a column chooses its output; a mouse need only come near the outputs.
     function touched(event) {
       const box = flow.getBoundingClientRect(), y = (event.clientY - box.top) * 276 / box.height;
-      const t = Math.floor(((event.clientX - box.left) * 604 / box.width - 2) / 25);
+      const t = Math.floor(((event.clientX - box.left) * 604 / box.width - 2) / cell);
       if (t < 0 || t >= T || t === state.t || !(event.buttons || y < 60)) return;
       state.t = t;
       draw();
@@ -147,7 +149,6 @@ var LeakLab = (() => {
     flow.addEventListener("pointerdown", touched);
     flow.addEventListener("pointermove", touched);
 
-    const cell = 25, x = i => 2 + i * cell + cell / 2;
     const kind = s => (s > state.t ? "future" : "past");
     const curve = (from, y, to, end, name) =>
       svg(flow, "path", { d: `M${from} ${y} C${from} ${(y + end) / 2} ${to} ${(y + end) / 2} ${to} ${end}`, class: name });
@@ -158,7 +159,7 @@ var LeakLab = (() => {
       const mine = windows[Math.floor(t / values().k)] ?? [];
       const middle = w => (x(w[0]) + x(w[w.length - 1])) / 2;
       for (const w of windows.filter(w => w.length)) {
-        const name = `box window${w === mine ? ` ${kind(w[w.length - 1])}` : ""}`;
+        const name = `box${w === mine ? ` ${kind(w[w.length - 1])}` : ""}`;
         svg(flow, "rect", { x: x(w[0]) - 11, y: 86, width: cell * w.length - 3, height: 16, rx: 3, class: name });
       }
       for (const s of seen) {
@@ -187,7 +188,7 @@ var LeakLab = (() => {
         svg(flow, "text", { x: 2, y: y - 4, class: "small title" }, `cache: ${what}`);
         svg(flow, "path", { class: "shelf", d: `M2 ${y + 20}H602` });
         const boxes = joined ? [[tokens[0], tokens.length]] : tokens.map(s => [s, 1]);
-        for (const [s, n] of boxes) svg(flow, "rect", { x: x(s) - 11, y, width: 25 * n - 3, height: 18, rx: 3, class: "held" });
+        for (const [s, n] of boxes) svg(flow, "rect", { x: x(s) - 11, y, width: cell * n - 3, height: 18, rx: 3, class: "held" });
       });
     }
 
@@ -234,5 +235,5 @@ var LeakLab = (() => {
   }
 
   define("leak-lab", mount);
-  return { MECHANISMS, reads, holds, sentence, memory, recorded, spans };
+  return { MECHANISMS, reads, holds, memory, recorded };
 })();

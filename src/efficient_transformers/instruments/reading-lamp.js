@@ -5,7 +5,7 @@ What is notable:
 - of a gate one may look at the nearest Toeplitz matrix instead: `diagonalMeans` and `share` are equation (5.8).
 */
 "use strict";
-var ReadingLamp = (() => {
+(() => {
   const { range, limit, clamp, signed, glyph, spoken, html, button, slider, bytes, define } = Instruments;
   const NAMES = { attention: "attention", convolved: "convolved attention", gate: "the gate" };
   const triangle = n => n * (n + 1) / 2;
@@ -147,5 +147,4 @@ var ReadingLamp = (() => {
   }
 
   define("reading-lamp", mount);
-  return { row, diagonalMeans, share };
 })();
