@@ -146,8 +146,7 @@ def run_entry(study: Study, entry: Entry) -> None:
     path = RESULTS / f"{study.name}.jsonl"
     while trials := missing_trials(entry, records_of(study)):
         for trial in trials:
-            name = f"{time.strftime('%H:%M:%S')}  {study.name}: {trial.role}, {entry.label}, "
-            name += f"rate {trial.rate:g}, seed {trial.seed}"
+            name = f"{study.name}: {trial.role}, {entry.label}, rate {trial.rate:g}, seed {trial.seed}"
             make = functools.partial(execute_trial, study, trial, build, show_progress=False)
             record_once(trial.describe(), path, make, name=name, wait=trial == trials[-1])
 

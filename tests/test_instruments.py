@@ -414,12 +414,13 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, wid
 
 @pytest.mark.skipif(not (SITE / "book" / "index.html").exists(), reason="no built book: run `make book`")
 @pytest.mark.parametrize("width", [390, 700, 1280])
-@pytest.mark.parametrize("path", ["book/index", *(f"notebooks/{name}" for name in run_notebooks.chapters())])
+@pytest.mark.parametrize("path", ["book/index", *(f"notebooks/{name}" for name in run_notebooks.chapters()[:5])])
 def test_nothing_moves_below_an_instrument_of_the_site(page, address, path, width):
     page.set_viewport_size({"width": width, "height": 900})
     browser.visit(page, f"{address}/{path}.html")
     heights = [set(root.evaluate(WALK, 100)) for root in page.locator(".instrument").all()]
-    assert [len(found) for found in heights] == [1] * len(heights)
+    assert heights
+    assert {len(found) for found in heights} == {1}
 
 
 def test_without_javascript_a_still_and_its_sentence_remain(page):

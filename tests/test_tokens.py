@@ -139,7 +139,7 @@ def test_a_vocabulary_of_another_unit_than_the_tokens_is_refused(place, monkeypa
 @pytest.mark.parametrize("mapped_from", [1, 2**24])
 def test_a_model_of_bytes_reads_the_bytes_of_the_file_and_one_of_characters_lines(place, monkeypatch, mapped_from):
     monkeypatch.setattr(corpora, "MAPPED_FROM", mapped_from)
-    written = TEXT.replace("\n", "\r\n").encode()
+    written = b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode()
     (place / "text.txt").write_bytes(written)
     for given in ({"tokens": "bytes"}, {"vocabulary": ByteVocabulary()}):
         corpus = load_corpus(place / "text.txt", **given)

@@ -20,7 +20,7 @@ LEAST = 4  # columns
 def stacked(table: re.Match[str]) -> str:
     """The table with its headings in its cells; as it is, if it has few columns."""
     made = BeautifulSoup(table[0], "html.parser")
-    headings = [heading.get_text(strip=True) for heading in made.select("thead th")]
+    headings = [" ".join(heading.get_text().split()) for heading in made.select("thead th")]
     if len(headings) < LEAST:
         return table[0]
     made.table["class"] = "table stacks"

@@ -70,7 +70,7 @@ HEAD_TO_HEAD = Study(
     "head-to-head",
     "At equal parameters and equal steps, which family ends lowest?",
     SHORT + MIDDLE,
-    {
+    {  # At 2,000 steps the families are parted in two after SHORT was seen, and before any run of MIDDLE.
         "families, 500 steps": pairs(SHORT, *((name, "Baseline") for name in COUNTED[1:])),
         "controls, 500 steps": pairs(SHORT, *CONTROLS),
         "one of each family, 2,000 steps": pairs(MIDDLE, *((name, "Baseline") for name in FOUR[1:])),

@@ -122,7 +122,7 @@ def load_corpus(
             ``tinyshakespeare.txt``, ``enwik8``, ``text8``. A path: that file. Of a single file the last tenth is
             held out; a large one is encoded once, into a file of tokens that is mapped and not loaded.
         tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters, and bytes for
-            ``"enwik8"``. As characters, each line of a file ends in ``"\\n"``, whatever it ends in there.
+            ``"enwik8"``. As characters, a byte-order mark is left out, and each line of a file ends in ``"\\n"``.
         vocabulary: the characters of a model that is to read the text; None means those that occur in it.
 
     Raises:

@@ -26,9 +26,11 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 def on_gpu() -> bool:
     """Whether a run would use a GPU, asked before Accelerate has started."""
+    if not torch.cuda.is_available():
+        return False
     from accelerate.utils import parse_flag_from_env  # heavy libraries are imported where they are used
 
-    return torch.cuda.is_available() and not parse_flag_from_env("ACCELERATE_USE_CPU")
+    return not parse_flag_from_env("ACCELERATE_USE_CPU")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -120,7 +121,7 @@ def record_once(run: Record, path: Path, make: Callable[[], Record], *, name: st
         run: what a record of it must agree with.
         path: the file of the study's records.
         make: trains and returns the record.
-        name: printed when the run starts.
+        name: printed, with the time, when the run starts.
         wait: for another process that is at it.
 
     Returns:
@@ -130,7 +131,7 @@ def record_once(run: Record, path: Path, make: Callable[[], Record], *, name: st
         return True
     with claimed(run, path, wait=wait) as ours:
         if ours and not recorded(run, path):  # not while we waited, either
-            print(name, flush=True)
+            print(f"{time.strftime('%H:%M:%S')}  {name}", flush=True)
             append_record(make(), path)
     return ours
 

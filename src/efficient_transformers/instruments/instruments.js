@@ -1,7 +1,7 @@
 /* What the instruments share: elements, controls that say their value, numbers in base64, an address that restores.
 
 What is notable:
-- classic scripts and one global name each, so that they work in a page from the disk and in a notebook's output;
+- classic scripts and at most one global name each, so that they work in a page from the disk and in a notebook's output;
 - an instrument is a function of its element: it draws into it, and returns what restores a setting from an address.
 */
 "use strict";
