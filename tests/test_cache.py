@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 import torch
-from helpers import assert_equal_up_to
+from helpers import assert_equal_up_to, randomize
 from small_models import MAX_LEN, every_case, small_model, some_tokens
 from torch.overrides import TorchFunctionMode
 
-from efficient_transformers import Cache, model_names
+from efficient_transformers import Cache, build_model, model_names
 
 growing_and_static = pytest.mark.parametrize("room", [None, MAX_LEN], ids=["growing", "static"])
 TOLERANCE = 1e-5
@@ -135,8 +135,20 @@ def test_a_row_that_is_not_there_is_refused_before_the_first_token(row):
 @torch.no_grad()
 def test_a_step_that_is_refused_leaves_the_cache_as_it_was(case):
     model, tokens, cache = after_a_prompt(case, None)
-    for wrong in (tokens[:1], tokens + 100, some_tokens(2, MAX_LEN), tokens.float(), tokens[:, :0]):
-        with pytest.raises((TypeError, ValueError), match="expected"):
+    refused = [tokens[:1], tokens + 100, some_tokens(2, MAX_LEN), tokens[:, :0], tokens.float()]
+    for wrong in refused:
+        with pytest.raises(TypeError if wrong.is_floating_point() else ValueError, match="expected"):
             model(wrong, cache)
         assert cache.tokens_read == 9
     assert_close(model(tokens[:, 9:], cache), model(tokens)[:, 9:])
+
+
+@pytest.mark.parametrize("name", model_names())
+@torch.no_grad()
+def test_a_cache_is_read_to_the_last_position_and_not_beyond_it(name):
+    model = randomize(build_model(name, vocab_size=7, d_model=8, n_layers=2, n_heads=2, max_seq_len=6))
+    tokens, cache = torch.randint(7, (2, 6)), Cache(2)
+    first = model(tokens[:, :4], cache)
+    assert_close(torch.cat([first, model(tokens[:, 4:], cache)], dim=1), model(tokens))
+    with pytest.raises(ValueError, match="the sequence length is 7; expected at most max_seq_len=6"):
+        model(tokens[:, :1], cache)

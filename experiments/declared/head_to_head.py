@@ -70,7 +70,8 @@ HEAD_TO_HEAD = Study(
     "head-to-head",
     "At equal parameters and equal steps, which family ends lowest?",
     SHORT + MIDDLE,
-    {  # At 2,000 steps the families are parted in two after SHORT was seen, and before any run of MIDDLE.
+    {  # At 2,000 steps the families were one comparison of eight; it was parted in two when SHORT had been seen and the
+        # first runs of MIDDLE had begun, and none of their losses had been looked at. Chapter 6 corrects for eight too.
         "families, 500 steps": pairs(SHORT, *((name, "Baseline") for name in COUNTED[1:])),
         "controls, 500 steps": pairs(SHORT, *CONTROLS),
         "one of each family, 2,000 steps": pairs(MIDDLE, *((name, "Baseline") for name in FOUR[1:])),
