@@ -353,6 +353,18 @@ def test_a_signal_while_a_checkpoint_is_written_does_not_harm_it(folder, monkeyp
     assert Checkpoints(folder / "c.pt").load()["step"] == 1  # the first step came after the first checkpoint
 
 
+def test_ctrl_c_while_the_program_leaves_prints_no_traceback(folder):
+    lines = (
+        "import atexit, os, runpy, signal, sys",
+        "signal.signal(signal.SIGINT, signal.default_int_handler)",  # a shell's background jobs ignore it
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))",
+        "sys.argv[1:] = ['generate', 'primer-ez', '--max-new-tokens', '1']",
+        "runpy.run_module('efficient_transformers', run_name='__main__')",
+    )
+    process = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
+
+
 def test_handlers_are_put_back():
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with stop_on_signals():

@@ -287,4 +287,7 @@ def fail(message: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    finally:  # from here on an impatient second Ctrl-C would print the traceback of whatever Python is putting away
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
