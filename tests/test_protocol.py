@@ -419,8 +419,9 @@ def test_a_pair_that_is_compared_at_equal_steps_sees_the_same_batches():
                 assert differs <= allowed, figure
 
 
-def test_at_equal_time_a_model_makes_the_steps_that_fit():
-    study = STUDIES["head-to-head-equal-time"]
+@pytest.mark.parametrize("name", ["head-to-head-equal-time", "head-to-head-equal-time-2000"])
+def test_at_equal_time_a_model_makes_the_steps_that_fit(name):
+    study = STUDIES[name]
     seconds = times.load_times()
     first = study.borrowed[0]
     available = first.steps * seconds[times.sizes_key(first)]["seconds"]

@@ -6,7 +6,7 @@ from efficient_transformers.protocol import Study
 
 from .anchor import ANCHOR
 from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
-from .head_to_head import EQUAL_TIME, HEAD_TO_HEAD, LENGTHS, LONG, SIZES
+from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, HEAD_TO_HEAD, LENGTHS, LONG, SIZES
 from .primer_parts import PRIMER_PARTS
 from .shortening import declare
 
@@ -18,6 +18,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         HEAD_TO_HEAD,
         EQUAL_TIME,
+        EQUAL_TIME_2000,
         LENGTHS,
         SHORTENING,
         PRIMER_PARTS,

@@ -111,6 +111,32 @@ EQUAL_TIME = Study(
     borrowed=SHORT,
 )
 
+# Declared before its runs. In the time of 500 steps two plain layers nearly reach the Toeplitz gMLP and beat the
+# hourglass and Primer EZ: do they in the time of 2,000?
+TWO_LAYERS, TOEPLITZ, EZ, HOURGLASS = (
+    in_the_time_of(MIDDLE[0], entry)
+    for entry in (
+        shallow(2),
+        *(entries((name,), 2000)[0] for name in ("gMLP Toeplitz", "Primer EZ", "Hourglass")),
+    )
+)
+EQUAL_TIME_2000 = Study(
+    "head-to-head-equal-time-2000",
+    "In the time of four times as many steps, who is ahead of two plain layers?",
+    (TWO_LAYERS, TOEPLITZ, EZ, HOURGLASS),
+    {
+        "two layers or no attention, equal time, 2,000 steps": (
+            (TWO_LAYERS.label, MIDDLE[0].label),
+            (TOEPLITZ.label, MIDDLE[0].label),
+            (TOEPLITZ.label, TWO_LAYERS.label),
+        ),
+        "other families, equal time, 2,000 steps": tuple(
+            (ours.label, theirs.label) for ours in (EZ, HOURGLASS) for theirs in (MIDDLE[0], TWO_LAYERS)
+        ),
+    },
+    borrowed=MIDDLE,
+)
+
 FASTER = ("SwiGLU", "Primer EZ")
 LENGTHS = Study(
     "head-to-head-lengths",
