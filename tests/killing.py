@@ -24,7 +24,15 @@ SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", 
 TRAINING = ["--steps", "40", "--eval-every", "10", "--eval-batches", "1", "--dropout", "0.2", "--checkpoint-every", "2"]
 
 
-MOMENTS = [("beginning", 0), ("half", 1), ("half", 3), ("written", 3), ("replaced", 3), ("ending", 0)]
+MOMENTS = [
+    ("beginning", 0),
+    ("half", 1),
+    ("half", 3),
+    ("written", 3),
+    ("replaced", 3),
+    ("ending", 0),
+    ("recorded", 0),
+]
 
 
 def die_at(moment, number):
@@ -50,6 +58,7 @@ def die_at(moment, number):
     def dying_write_text(path, text):
         die_if(moment == "beginning" and path.name == "run.json")
         write_text(path, text)
+        die_if(moment == "recorded" and path.name == "training.json")
 
     def dying_save_model(*arguments):
         save_model(*arguments)
@@ -99,6 +108,7 @@ def main(folder, text, kills, seed):
             child = start(*train_it, "--out", interrupted)
         elif (interrupted / "training.json").exists():  # before it could be killed: begin another
             ends += 1
+            go_on(interrupted, train_it)
             os.rename(interrupted, folder / f"killed-{ends}")
             continue
         else:
@@ -120,10 +130,10 @@ def main(folder, text, kills, seed):
 
 
 def go_on(folder, train_it):
-    """To the end, whatever was reached."""
-    if not (folder / "training.json").exists():
-        line = ["resume", folder] if folder.exists() else [*train_it, "--out", folder]
-        assert finish(start(*line)) == 0
+    """To the end, whatever was reached; a run that is there already is refused, and what it left removed."""
+    line = ["resume", folder] if folder.exists() else [*train_it, "--out", folder]
+    ended = (folder / "training.json").exists()
+    assert finish(start(*line)) == (2 if ended else 0)
 
 
 if __name__ == "__main__":

@@ -127,6 +127,7 @@ def test_a_run_that_is_killed_at_random_moments_and_chosen_ones_ends_as_if_it_ha
         "written-3:2:True",
         "replaced-3:4:False",
         "ending-0:40:True",
+        "recorded-0:40:False",
     ]
 
 

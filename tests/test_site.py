@@ -1,4 +1,7 @@
-"""The built book in a real browser, every page: light and dark, wide and narrow. `make book` builds it."""
+"""The built book in a real browser, every page: wide and narrow, light, and dark where it has something new.
+
+`make book` builds it.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,13 @@ needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium o
 AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
 # A chapter's code is thousands of spans in a dozen classes; test_every_kind_of_code_can_be_read looks at one of each.
 WITHOUT_CODE = {"exclude": [["pre"]]}
+ONLY_CONTRAST = AXE_OPTIONS | {"runOnly": ["color-contrast"]}
+# Colors hang on an element's kind and on what is around it, so that a page without a new pair has no new colors.
+KINDS = """() => {
+    const kind = e => `${e.tagName} ${e.getAttribute("class")} ${e.style.color} ${e.style.backgroundColor}`;
+    const all = document.querySelectorAll("body *:not(pre *, math *, svg *)");
+    return [...new Set([...all].map(e => kind(e.parentElement) + " > " + kind(e)))];
+}"""
 SAMPLE = """kinds => {
     const article = document.querySelector(".bd-article"), all = document.createElement("section");
     all.id = "kinds-of-code";
@@ -80,9 +90,10 @@ VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
 class Watched:
     """A tab that remembers what it asked other hosts for, and what its console complained about."""
 
-    def __init__(self, chromium, home: str, theme: str = "light") -> None:
-        self.page = chromium.new_page(color_scheme=theme, reduced_motion="reduce")
+    def __init__(self, chromium, home: str) -> None:
+        self.page = chromium.new_page(reduced_motion="reduce")
         self.home, self.elsewhere, self.errors = home, [], []
+        self.seen_in_the_dark = set()
         self.page.on("request", self.on_request)
         self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -93,16 +104,23 @@ class Watched:
 
     def visit(self, path: str):
         self.elsewhere, self.errors = [], []
+        self.page.emulate_media(color_scheme="light")
         self.page.set_viewport_size({"width": browser.WIDE, "height": 900})
         browser.visit(self.page, f"{self.home}/{path}")
         return self.page
 
 
-@pytest.fixture(scope="module", params=["light", "dark"])
-def tab(request, chromium, address):
-    watched = Watched(chromium, address, request.param)
+@pytest.fixture(scope="module")
+def tab(chromium, address):
+    watched = Watched(chromium, address)
     yield watched
     watched.page.close()
+
+
+def darken(page):
+    """As when the reader's system turns dark."""
+    page.emulate_media(color_scheme="dark")
+    page.locator("html:not([data-theme=light])").wait_for(state="attached")  # pages without a theme have none
 
 
 def violations(page, context, options):
@@ -120,6 +138,10 @@ def test_page(tab, path):
     assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
     assert page.locator(BAD_MATH).all_text_contents() == [], "math that is not understood"
     assert not RAW_MATH.search(page.evaluate(PROSE) if page.locator(".bd-article").count() else "")
+    if new := set(page.evaluate(KINDS)) - tab.seen_in_the_dark:
+        darken(page)
+        assert violations(page, WITHOUT_CODE, ONLY_CONTRAST) == []
+        tab.seen_in_the_dark |= new
 
     page.set_viewport_size({"width": browser.NARROW, "height": 900})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= browser.NARROW, "wider than a phone"
@@ -142,19 +164,33 @@ def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
 
 
 @needs_browser
-def test_every_kind_of_code_can_be_read(tab):
+def test_a_new_kind_of_element_is_looked_at_in_the_dark(tab):
+    page = tab.visit("book/index.html")
+    before = set(page.evaluate(KINDS))
+    page.evaluate("document.querySelector('.bd-article p').className = 'pale'")
+    assert any("pale" in kind for kind in set(page.evaluate(KINDS)) - before)
+    page.add_style_tag(content="html[data-theme=dark] .pale { color: #444; }")
+    assert violations(page, WITHOUT_CODE, ONLY_CONTRAST) == []
+    darken(page)
+    assert violations(page, WITHOUT_CODE, ONLY_CONTRAST) != []
+
+
+@needs_browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_kind_of_code_can_be_read(tab, theme):
     """Each class of highlighted code that any page uses has enough contrast wherever code stands."""
     pages = "".join((SITE / path).read_text(encoding="utf-8") for path in PAGES)
     code = "".join(re.findall(r"<pre[ >].*?</pre>", pages, re.DOTALL))
     kinds = sorted(set(re.findall(r'<span class="([\w -]+)">', code)))
     assert len(kinds) > 20
     page = tab.visit(CHAPTERS[0])
+    if theme == "dark":
+        darken(page)
     page.evaluate(SAMPLE, kinds)
     assert page.locator("#kinds-of-code span").count() == 3 * len(kinds)
-    options = AXE_OPTIONS | {"runOnly": ["color-contrast"]}
-    assert violations(page, "#kinds-of-code", options) == []
+    assert violations(page, "#kinds-of-code", ONLY_CONTRAST) == []
     page.add_style_tag(content="#kinds-of-code .k { color: #888; }")
-    assert violations(page, "#kinds-of-code", options) != [], "a check that cannot fail"
+    assert violations(page, "#kinds-of-code", ONLY_CONTRAST) != [], "a check that cannot fail"
 
 
 @needs_browser

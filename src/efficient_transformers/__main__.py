@@ -26,7 +26,18 @@ from .execution import Execution
 from .interrupts import stop_on_signals
 from .memory import FLOAT, check_training, require_memory
 from .models import LanguageModel, find_family, model_names
-from .runs import RECORD, Plan, begin, carry_out, discard, in_first_process, load, read_vocabulary, trained_at
+from .runs import (
+    CHECKPOINT,
+    RECORD,
+    Plan,
+    begin,
+    carry_out,
+    discard,
+    in_first_process,
+    load,
+    read_vocabulary,
+    trained_at,
+)
 from .saving import RUNS
 from .tokens import Unit, Vocabulary, printable
 from .training import TrainingConfig
@@ -128,6 +139,9 @@ def resume(folder: Annotated[Path, tyro.conf.Positional], /) -> None:
     """
     plan = Plan.read(folder)
     done = (folder / RECORD).exists()
+    if done:
+        with contextlib.suppress(OSError):
+            (folder / CHECKPOINT).unlink()  # there only where the run was killed between its record and this
     require(not done, "folder", str(folder), f"a run that is not at its end; {PROGRAM} train --init trains on")
     check_training(plan.model, plan.training, plan.execution)
     vocabulary = read_vocabulary(folder)
