@@ -8,9 +8,11 @@ import re
 import statistics
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import chapters
+import offline
 import pytest
 import repository
 import screenshots
@@ -237,3 +239,9 @@ def test_a_workflow_pins_its_actions_and_has_no_right_that_it_does_not_name(path
     for command in re.findall(r"\bmake ([^\n]*)", text):
         names = [word for word in command.split() if "=" not in word]
         assert [name for name in names if not re.search(rf"^{name}:", targets, re.MULTILINE)] == []
+
+
+def test_the_offline_zip_is_made_from_all_that_the_package_is_made_from():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for folder in project["tool"]["setuptools"]["package-dir"].values():
+        assert any((ROOT / folder).is_relative_to(ROOT / part) for part in offline.PARTS), folder
