@@ -124,16 +124,25 @@ def captioned(name: str) -> Iterator[tuple[Cell, re.Match[str] | None]]:
             yield cell, folding.CAPTION.match(text)
 
 
+@cache
+def imports(name: str) -> set[str]:
+    """The names that a chapter imports from the package."""
+    nodes = (node for cell in cells(name) if cell.is_code for node in ast.walk(cell.tree))
+    ours = (n for n in nodes if isinstance(n, ast.ImportFrom) and str(n.module).startswith("efficient_transformers"))
+    return {alias.asname or alias.name for node in ours for alias in node.names}
+
+
 def explanations() -> dict[str, Explanation]:
     """Where the names of the package are explained: where a chapter first defines one, with its docstring's equations.
 
-    If none does: where prose first has it in backquotes; else, where a cell that is not folded first uses it, or any
-    cell, if it is of ``figures``.
+    If none does: where prose first has it in backquotes; else, where a cell that is not folded first uses it after the
+    chapter has imported it from the package, or any cell, if it is of ``figures``.
     """
     defined: dict[str, Explanation] = {}
     mentioned: dict[str, Explanation] = {}
     used: dict[str, Explanation] = {}
-    for cell in (c for name in run_notebooks.chapters() for c in cells(name) if c.section):
+    found = ((imports(name), cell) for name in run_notebooks.chapters() for cell in cells(name) if cell.section)
+    for imported, cell in found:
         for node in cell.definitions():
             equations = NUMBER.findall(ast.get_docstring(node) or "")
             defined.setdefault(node.name, Explanation("Built", cell.section, equations))
@@ -144,6 +153,6 @@ def explanations() -> dict[str, Explanation]:
             for node in ast.walk(cell.tree):
                 if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "figures":  # most are folded
                     used.setdefault(node.attr, Explanation("Used", cell.section, []))
-                elif isinstance(node, ast.Name) and cell.is_teaching:
+                elif isinstance(node, ast.Name) and cell.is_teaching and node.id in imported:
                     used.setdefault(node.id, Explanation("Used", cell.section, []))
     return used | mentioned | defined

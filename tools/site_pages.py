@@ -122,7 +122,8 @@ def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
     """Say where the book explains an entry; and part the list of a module's docstring from the words before it."""
     if what == "module" and "What is notable:" in lines:
         lines.insert(lines.index("What is notable:") + 1, "")
-    if what in ("class", "function"):
+    # Plain Sphinx also asks for what a module imports, before it leaves it out.
+    if what in ("class", "function") and name.startswith(f"{obj.__module__}."):
         lines += ["", explained(obj.__module__.split(".")[1], name.split(".")[-1]), ""]
 
 
