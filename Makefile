@@ -49,7 +49,7 @@ test: lint book             ## lint, then every test, the notebooks included: be
 # At last each notebook runs twice: does it leave something behind that changes its next run?
 test-long: book             ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
 	HYPOTHESIS_PROFILE=long $(PYTEST) -n 2 --dist loadfile -m 'long or not long' $(ALONE:%=--ignore=%) tests
-	$(PYTEST) -m 'long or not long' $(ALONE)
+	$(PYTEST) $(ALONE)
 	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest -n 2 --dist loadfile --nbval .
 	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
 

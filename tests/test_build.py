@@ -7,13 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 LIMIT = 30  # seconds of a processor; 19 when this was written, half of them for the links in the chapters' code
 
 
-@pytest.mark.long  # a clean checkout builds it from nothing, and without a warning, in `make test` anyway
 def test_the_book_builds_quickly_and_without_a_warning(tmp_path):
     jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
     options = ["build", str(ROOT), "--path-output", str(tmp_path), "-W", "-n", "--keep-going", "--all"]

