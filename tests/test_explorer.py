@@ -6,11 +6,14 @@ import re
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+import torch
 from IPython.core.formatters import DisplayFormatter
 from PIL import Image
 
-from efficient_transformers.explorer import Explorer
+from efficient_transformers import figures
+from efficient_transformers.explorer import Explorer, few_colors
 
 GRID = {"layer": range(1, 4), "attention_head": ["first", "second"]}
 COMBINATIONS = [(layer, head) for layer in (1, 2, 3) for head in ("first", "second")]
@@ -88,6 +91,19 @@ def test_resolution_is_dots_per_inch():
         return int.from_bytes(explorer(dpi=dpi).frames[0][16:20], "big")
 
     assert width(80) == pytest.approx(2 * width(40), abs=2)
+
+
+def test_a_frame_has_the_colors_of_its_figure():
+    """A dark blue was once drawn in the green of a circle, which few pixels have."""
+    figure = figures.digit_filters(torch.linspace(-1, 1, 64).pow(3).expand(64, 64) + 0.1 * torch.randn(64, 64), 8)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=120, facecolor="white")
+    plt.close(figure)
+    before, after = (
+        np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int)
+        for png in (drawn.getvalue(), few_colors(drawn.getvalue()))
+    )
+    assert abs(after - before).max() <= 24
 
 
 def test_frames_are_shown_at_the_size_of_the_other_figures_whatever_their_resolution():

@@ -4,7 +4,8 @@ What is notable:
 - the policy allows the scripts that the build wrote into a page, by their hashes, and no others; so there is no handler
   in an attribute, and static/page.js has those of the theme's two;
 - a page loads the theme's and the extensions' files only if something on it needs them;
-- of the theme's icons, the site keeps those that it shows: 4 kB of fonts instead of 800 kB of fonts and script.
+- of the theme's icons, the site keeps those that it shows: 4 kB of fonts instead of 800 kB of fonts and script;
+- a browser breaks lines on both sides of a formula, before its full stop too: what touches one stays with it.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ AT_ONCE = re.compile(r'<script (?![^>]*\bdefer)(?=[^>]*\bsrc="(?![^"]*/page\.js)
 # The theme begins as "auto" and becomes light or dark only when its script runs; code would be set twice, and move.
 THEME = re.compile(r'(localStorage\.getItem\("theme"\) \|\| )"auto"')
 EARLY = r'\1(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+TOUCHED = re.compile(r"([^\s<>]*)(<math>(?:(?!</math>).)*</math>)([^\s<>]*)", re.DOTALL)
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:(?::)?before,?)+)\{content:"\\([0-9a-f]+)"\}')
 FACE = re.compile(r"src:url\(([^)]*)\.woff2\) format\(\"woff2\"\),url\([^)]*\.ttf\) format\(\"truetype\"\)")
 
@@ -73,14 +75,18 @@ def policy(text: str) -> str:
 
 
 def lighter(text: str) -> str:
-    """The page without what it does not need; what it needs does not keep it from being drawn."""
+    """The page without what it does not need, each formula with its full stop; nothing keeps it from being drawn."""
     head, end, body = text.partition("</head>")
     for tag, need in FILES.items():
         if not need.search(body):
             head, body = tag.sub("", head), tag.sub("", body)
     head = SETTINGS.sub("", PRELOAD.sub("", head))
     head = AT_ONCE.sub("<script defer ", THEME.sub(EARLY, head))
-    return head + end + HANDLER.sub("", body)
+    return head + end + TOUCHED.sub(kept_together, HANDLER.sub("", body))
+
+
+def kept_together(match: re.Match[str]) -> str:
+    return f'<span class="kept">{match[0]}</span>' if match[1] or match[3] else match[0]
 
 
 def keep_shown_icons(site: Path, pages: str) -> None:

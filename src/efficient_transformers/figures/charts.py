@@ -159,7 +159,9 @@ def differences(rows: Mapping[str, Difference | Comparison], xlabel: str) -> Fig
 
     Left of 0 it is teal, right of it crimson.
     """
-    figure, (ax,) = panel_grid(1, 0.3 * len(rows) + 1.0)
+    names = [fold(name, 1.9) for name in rows]
+    lines = 1 + max(name.count("\n") for name in names)
+    figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(rows) + 1.0)
     for y, row in enumerate(rows.values()):
         holds_zero = row.low <= 0 <= row.high
         color = GREY if holds_zero else OTHERS[0] if row.mean < 0 else OTHERS[1]
@@ -167,7 +169,6 @@ def differences(rows: Mapping[str, Difference | Comparison], xlabel: str) -> Fig
         ax.plot([row.low, row.high], [y, y], color=color, lw=2)
         ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if holds_zero else color)
     ax.axvline(0, color=GREY, lw=0.8)
-    names = [fold(name, 1.9) for name in rows]
     longest = max(len(line) for name in names for line in name.split("\n"))
     ax.set_yticks(range(len(rows)), names, linespacing=0.85)
     ax.set(xlabel=fold(xlabel, WIDTH - 0.3 - 0.55 * EM * longest), ylim=(len(rows) - 0.4, -0.6))
