@@ -4,6 +4,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
 ABOUT_THE_BOOK = browser_models build chapters colab exercises folding instruments notebooks offline papers pictures publishing repository site site_keyboard site_policy site_print site_search site_weight
 WITHOUT_THE_BOOK = $(ABOUT_THE_BOOK:%=--ignore=tests/test_%.py)
 ALONE = tests/test_build.py tests/test_site_weight.py
+FILES = $(shell find * \( -name '.*' -o -name _build -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
 .PHONY: help book pdf offline sphinx linkcheck lint quick package test test-long notebooks benchmarks bench gpu serve
@@ -12,8 +13,12 @@ URL ?= $(error give the address: make repository URL=https://github.com/owner/na
 help:                       ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
-book: .venv/ready           ## the site, at _build/html/index.html
+book: _build/ready          ## the site, at _build/html/index.html
+
+# Docstrings, records and the places of tests are on its pages, so that any file may change one.
+_build/ready: .venv/ready $(FILES)
 	$(BIN)/jupyter-book build . -W -n --keep-going
+	touch $@
 
 pdf: book                   ## the whole book as one PDF, at _build/book.pdf; needs Chromium
 	$(BIN)/python tools/pdf.py
