@@ -449,3 +449,11 @@ def test_what_a_hidden_token_holds_does_not_pass_through_the_attention():
     x[:, 6:] = torch.nan
     assert block(x, mask=mask)[:, :6].isfinite().all()
     torch.testing.assert_close(block(x, mask=mask)[:, :6], block(x[:, :6]), rtol=0, atol=1e-5)
+
+
+def test_a_hidden_token_reads_what_is_visible_with_its_own_query():
+    attention = randomize(TinyAttention(6, 4, 3, causal=False)).double()
+    x, mask = torch.randn(1, 4, 6, dtype=torch.float64), torch.tensor([[True, False, True, True]])
+    q, k, v = attention.query(x[0, 1]), attention.key(x[0, mask[0]]), attention.value(x[0, mask[0]])
+    expected = attention.output((k @ q / 3**0.5).softmax(0) @ v)
+    torch.testing.assert_close(attention(x, mask=mask)[0, 1], expected, rtol=0, atol=1e-10)

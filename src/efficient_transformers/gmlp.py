@@ -188,11 +188,11 @@ class TinyAttention(Attention):
     def forward(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> Tensor:
         check_mixing(self.causal, x, cache, mask)
         start = 0 if cache is None else cache.length(self)
-        if mask is not None:
-            x = x.masked_fill(~mask.unsqueeze(2), 0)  # a weight of 0 would not stop what is not a number
-            mask = mask[:, None, None, :]  # (B, 1, 1, T)
         weight = torch.cat([self.query.weight, self.key.weight, self.value.weight])  # one product for three: (3A, D)
         q, k, v = (self.split(z) for z in F.linear(x, weight).chunk(3, dim=-1))  # (B, 1, T, A) each
+        if mask is not None:
+            mask = mask[:, None, None, :]  # (B, 1, 1, T)
+            k, v = (z.masked_fill(~mask.mT, 0) for z in (k, v))  # a weight of 0 would not stop what is not a number
         return self.attend(q, k, v, start=start, cache=cache, mask=mask)  # (B, T, d_out)
 
 
