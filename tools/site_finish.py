@@ -60,7 +60,7 @@ AT_ONCE = re.compile(r'<script (?![^>]*\bdefer)(?=[^>]*\bsrc="(?![^"]*/page\.js)
 # The theme begins as "auto" and becomes light or dark only when its script runs; code would be set twice, and move.
 THEME = re.compile(r'(localStorage\.getItem\("theme"\) \|\| )"auto"')
 EARLY = r'\1(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
-TOUCHED = re.compile(r"([^\s<>]*)(<math>(?:(?!</math>).)*</math>)([^\s<>]*)", re.DOTALL)
+TOUCHED = re.compile(r"([(\[“‘]?)(<math>(?:(?!</math>).)*</math>)([^\s<>]*)", re.DOTALL)
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:(?::)?before,?)+)\{content:"\\([0-9a-f]+)"\}')
 FACE = re.compile(r"src:url\(([^)]*)\.woff2\) format\(\"woff2\"\),url\([^)]*\.ttf\) format\(\"truetype\"\)")
 
