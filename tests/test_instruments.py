@@ -414,10 +414,10 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, wid
 @pytest.mark.parametrize("path", ["book/index", *(f"notebooks/{name}" for name in run_notebooks.chapters()[:5])])
 def test_nothing_moves_below_an_instrument_of_the_site(page, address, path):
     browser.visit(page, f"{address}/{path}.html")
-    for width in (320, 390, 700, 1366):
+    for width in (320, 390, 700, 1280, 1366):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(300)  # the sidebar takes its time
-        heights = [set(root.evaluate(WALK, 75)) for root in page.locator(".instrument").all()]
+        heights = [set(root.evaluate(WALK, 100)) for root in page.locator(".instrument").all()]
         assert heights
         assert {len(found) for found in heights} == {1}
 

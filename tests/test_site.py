@@ -31,16 +31,17 @@ needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium o
 # A chapter's code is thousands of spans, of which axe need not look at each.
 WITHOUT_CODE = {"exclude": [["pre"]]}
 COLORS = ["color-contrast", "link-in-text-block"]  # axe's rules that look at colors, which take most of its time
-# What they look at: an element's letters, and the backgrounds of all that is around it. Up to five elements are marked
-# for each combination that is not among the known ones, since axe cannot judge one that something covers.
+# What they look at: an element's letters, the backgrounds of all that is around it, and what lies over the rest. Up to
+# five elements are marked for each combination that is not among the known ones: axe cannot judge what is covered.
 LOOKS = """known => {
     const around = new Map(), found = {};
     const backgrounds = e => {
         if (!e) return "";
         if (!around.has(e)) {
-            const {backgroundColor, backgroundImage, opacity} = getComputedStyle(e);
-            const own = `${backgroundColor} ${backgroundImage} ${opacity}; `;
-            around.set(e, backgrounds(e.parentElement) + (own === "rgba(0, 0, 0, 0) none 1; " ? "" : own));
+            const {backgroundColor, backgroundImage, opacity, position} = getComputedStyle(e);
+            const lies = ["absolute", "fixed", "sticky"].includes(position) ? e.outerHTML.split(">")[0] : "static";
+            const own = `${backgroundColor} ${backgroundImage} ${opacity} ${lies}; `;
+            around.set(e, backgrounds(e.parentElement) + (own === "rgba(0, 0, 0, 0) none 1 static; " ? "" : own));
         }
         return around.get(e);
     };
@@ -143,15 +144,16 @@ def darken(page):
 @pytest.mark.parametrize("path", PAGES)
 def test_page(tab, path):
     page = tab.visit(path)
-    assert violations(page, WITHOUT_CODE, without=COLORS) == []
     if page.locator("pre").count():
         assert violations(page, "pre", only=["scrollable-region-focusable"]) == []
     assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
     assert page.locator(BAD_MATH).all_text_contents() == [], "math that is not understood"
     assert not RAW_MATH.search(page.evaluate(PROSE) if page.locator(".bd-article").count() else "")
-    assert unreadable(page, tab.looks) == []
-    darken(page)
-    assert unreadable(page, tab.looks) == []
+    for theme in ("light", "dark"):
+        if theme == "dark":
+            darken(page)
+        assert violations(page, WITHOUT_CODE, without=COLORS) == []
+        assert unreadable(page, tab.looks) == []
 
     page.set_viewport_size({"width": browser.NARROW, "height": 900})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= browser.NARROW, "wider than a phone"
