@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 import repository
 import yaml
+from packaging.specifiers import SpecifierSet
 
 import efficient_transformers
 
@@ -64,3 +66,11 @@ def test_what_is_not_an_address_is_refused(copy):
     refused = run(copy, "somebody/some-book")
     assert refused.returncode != 0
     assert "expected https://github.com/owner/name" in refused.stderr
+
+
+def test_what_is_pinned_is_for_every_python_that_the_readme_names():
+    """One package once asked for 3.11.5, which Debian 12 does not have."""
+    pins = [line.partition("==")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line]
+    asked = {name: metadata(name)["Requires-Python"] or "" for name in pins}
+    assert len(asked) > 100
+    assert [name for name, pythons in asked.items() if "3.11.0" not in SpecifierSet(pythons)] == []
