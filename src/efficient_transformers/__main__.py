@@ -278,11 +278,10 @@ def main() -> None:
             parse(sys.argv[1:])()
         sys.stdout.flush()  # so that a closed pipe is noticed here
     except BrokenPipeError:
-        with contextlib.suppress(OSError, ValueError):  # what is left in the buffer has nowhere to go
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         fail("the output was closed before everything was written")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
+        drop_what_cannot_be_written()
         sys.exit(130)
     except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
         fail(str(error) or type(error).__name__)  # a RuntimeError is PyTorch's, above all out of memory
@@ -297,7 +296,17 @@ def fail(message: str) -> None:
     """Say what is wrong, once and in one line, and leave."""
     if is_first():
         print(f"error: {' '.join(message.split())}"[:1000], file=sys.stderr)
+    drop_what_cannot_be_written()
     sys.exit(2)
+
+
+def drop_what_cannot_be_written() -> None:
+    """Else Python tries once more at its exit, prints a traceback and ends with 120."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):  # a full disk, a closed pipe, a closed stream
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
