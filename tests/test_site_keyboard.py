@@ -60,7 +60,7 @@ def test_the_keyboard_stops_where_a_reader_wants_to_and_shows_where_it_is(tab, p
 
 
 def test_a_reader_may_ask_for_every_stop(tab, address):
-    """Served, since Chromium forgets what a page of a local file stores: in 4 % of reloads, whatever the page does."""
+    """Served, since Chromium forgets what a page of a local file stores, in about one reload of a hundred."""
     tab.set_viewport_size({"width": 1440, "height": 900})
     browser.visit(tab, f"{address}/{CHAPTERS[1]}")
     for key in ("Tab", "Tab", "Enter"):  # the skip link, the switch beside it
