@@ -67,7 +67,7 @@ CARDS = {
     "03-primer-variations": (
         "3.6",
         "Which of its changes brings the most?",
-        "The convolutions, where those of the values alone do as well as all. And it matters how kernels start.",
+        "The convolutions, and those of the values alone do as well as all. Beside them, an activation matters too.",
     ),
     "04-hourglass": (
         "4.1",
@@ -154,7 +154,7 @@ def corrected() -> Finding:
         f"correction for {len(found)} comparisons {after} do, and {shared} where all share one estimate of the spread.",
         "03-primer-variations",
         "3.7",
-        "fig-3-8",
+        "fig-3-10",
     )
 
 

@@ -9,8 +9,9 @@ What is notable:
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .checks import require, require_int
-from .family import parameter_count
 from .gmlp import GMLPBlock
 from .training import parameter_groups
+
+Classifier = TypeVar("Classifier", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -130,18 +132,29 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, mask: Tensor |
     return (logits.argmax(1) == labels).float().mean().item()
 
 
-def train_digits(config: DigitTraining | None = None, show_progress: bool = True) -> tuple[DigitClassifier, float]:
+def train_digits(
+    config: DigitTraining | None = None,
+    show_progress: bool = True,
+    *,
+    make: Callable[[], Classifier] = DigitClassifier,  # type: ignore[assignment]
+    digits: Digits | None = None,
+) -> tuple[Classifier, float]:
     """Train a classifier on the digits.
+
+    Args:
+        config: how; by default as Chapter 5 does.
+        show_progress: whether to draw a bar.
+        make: makes the classifier, once the seed is set.
+        digits: to train on; by default :func:`load_digits`.
 
     Returns:
         The model, and the seconds that it took.
     """
     from tqdm.auto import trange  # heavy libraries are imported where they are used
 
-    config = config or DigitTraining()
-    digits = load_digits()
+    config, digits = config or DigitTraining(), digits or load_digits()
     torch.manual_seed(config.seed)
-    model = DigitClassifier()
+    model = make()
     optimizer = torch.optim.AdamW(parameter_groups(model, config.weight_decay), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, config.steps, pct_start=0.1)
     started = time.perf_counter()
@@ -154,16 +167,3 @@ def train_digits(config: DigitTraining | None = None, show_progress: bool = True
         optimizer.zero_grad()
         schedule.step()
     return model.eval(), time.perf_counter() - started
-
-
-def digit_record(config: DigitTraining) -> dict[str, Any]:
-    """Train, and return what a study records: the configuration, held-out accuracy, seconds and parameters."""
-    model, seconds = train_digits(config)
-    digits = load_digits()
-    return {
-        "run": asdict(config),
-        "parameters": parameter_count(model),
-        "accuracy": round(accuracy(model, digits.test_images, digits.test_labels), 4),
-        "train_accuracy": round(accuracy(model, digits.train_images, digits.train_labels), 4),
-        "seconds": round(seconds, 1),
-    }

@@ -111,6 +111,21 @@ def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
     return groups
 
 
+def by_model(records: Iterable[Record]) -> tuple[dict[str, dict[int, float]], dict[str, Record]]:
+    """Of reported runs of the protocol: test losses by model and seed, and how each model trained.
+
+    A run at equal time goes by the name of its model.
+    """
+    losses: dict[str, dict[int, float]] = {}
+    training: dict[str, Record] = {}
+    for record in records:
+        if record["role"] == "reported":
+            name = record["run"]["name"].removesuffix(", equal time")
+            training[name] = record["run"]["training"]
+            losses.setdefault(name, {})[training[name]["seed"]] = record["test"]["loss"]
+    return losses, training
+
+
 def final_loss(record: Record) -> float:
     """The last validation loss, in nats per token."""
     return float(record["metrics"][-1]["validation_loss"])
