@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,8 +20,6 @@ from torch import Tensor, nn
 from .checks import require, require_int
 from .gmlp import GMLPBlock
 from .training import parameter_groups
-
-Classifier = TypeVar("Classifier", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -136,9 +133,9 @@ def train_digits(
     config: DigitTraining | None = None,
     show_progress: bool = True,
     *,
-    make: Callable[[], Classifier] = DigitClassifier,  # type: ignore[assignment]
+    make: Callable[[], nn.Module] = DigitClassifier,
     digits: Digits | None = None,
-) -> tuple[Classifier, float]:
+) -> tuple[nn.Module, float]:
     """Train a classifier on the digits.
 
     Args:
