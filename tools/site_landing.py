@@ -67,7 +67,7 @@ CARDS = {
     "03-primer-variations": (
         "3.6",
         "Which of its changes brings the most?",
-        "The convolutions, and those of the values alone do as well as all. Beside them, an activation matters too.",
+        "The convolutions, most of all those of the values. Beside them, an activation seems to matter too.",
     ),
     "04-hourglass": (
         "4.1",
