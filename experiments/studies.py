@@ -174,18 +174,6 @@ STUDIES = {
         for seed in SEEDS
         for label, (model, options) in GATES.items()
     ],
-    # Which learning rate suits the baseline, and which gMLP?
-    "gmlp-rates": [
-        Run(
-            f"{label} {rate:g}",
-            GATES[label][0],
-            TrainingConfig(**GRID, learning_rate=rate, seed=seed),
-            {"max_seq_len": 64, **GATES[label][1]},
-        )
-        for seed in SEEDS
-        for rate in (1.5e-3, 6e-3, 12e-3)
-        for label in ("baseline", "gMLP", "Toeplitz")
-    ],
 }
 
 

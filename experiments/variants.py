@@ -17,6 +17,7 @@ from efficient_transformers import (
     MultiHeadAttention,
     PrimerLayer,
     SharedQueryKeyAttention,
+    SpatialGatingUnit,
     SquaredReLU,
     Stack,
     TransformerLayer,
@@ -96,6 +97,30 @@ def primer_part(*, shared_keys: bool = False, norms: bool = False, n_heads: int 
     return model
 
 
+def changed_gates(*, near: int | None = None, bias: float | None = None, **options: Any) -> LanguageModel:
+    """A gMLP whose matrices have weights for the nearest tokens only, or whose gates start with another bias.
+
+    Args:
+        near: tokens, counted from the current one back; the weights of all others start at 0 and stay there.
+        bias: the start of each b.
+        **options: of :func:`build_model`.
+    """
+    model = build_model("gmlp", **options)
+    for gate in model.modules():
+        if not isinstance(gate, SpatialGatingUnit):
+            continue
+        if bias is not None:
+            nn.init.constant_(gate.bias, bias)
+        if near is not None:
+            back = torch.arange(gate.max_seq_len)  # of a Toeplitz kernel
+            back = back[:, None] - back if gate.weight.dim() == 2 else back
+            kept = ((back >= 0) & (back < near)).float()
+            with torch.no_grad():
+                gate.weight.mul_(kept)
+            gate.weight.register_hook(kept.mul)  # no gradient, and no decay: what is 0 stays 0
+    return model
+
+
 def two_sided(
     *,
     kind: Literal["attention", "gmlp"],
@@ -133,6 +158,7 @@ VARIANTS = {
     "changed-baseline": changed_baseline,
     "started-kernels": started_kernels,
     "primer-part": primer_part,
+    "changed-gates": changed_gates,
     "two-sided": two_sided,
 }
 

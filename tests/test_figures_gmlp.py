@@ -47,12 +47,6 @@ def test_rows_of_a_learned_matrix_are_aligned_at_the_diagonal():
         assert torch.as_tensor(line.get_ydata()).tolist() == [0, 0.5, 0, 0, 0]
 
 
-def test_losses_by_rate_have_a_dot_for_each_seed():
-    (ax,) = figures.by_rate({"gMLP": {0.001: [2.0, 2.2], 0.002: [1.9, 2.1]}}).axes
-    assert [len(line.get_xdata()) for line in ax.lines] == [2, 2, 2]
-    assert ax.lines[-1].get_ydata() == pytest.approx([2.1, 2.0])
-
-
 def test_filters_stand_where_their_pixel_is_and_it_is_circled():
     weight = torch.eye(4)  # each pixel reads itself
     (ax,) = figures.digit_filters(weight, 2).axes

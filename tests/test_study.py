@@ -495,12 +495,10 @@ def test_primer_ez_passes_the_baseline_in_at_most_80_percent_of_the_steps_in_eve
 def test_the_digits_are_those_of_the_script_each_model_at_its_own_best_rate():
     records, digits = study.load_study("digits"), script("digits")
     wanted = []
-    for model in digits.TUNED:
+    for model in digits.MODELS:
         best = digits.best_rate(model, records)
         wanted += [digits.describe(model, "tuning", rate, digits.TUNING_SEED) for rate in digits.RATES]
         wanted += [digits.describe(model, "reported", best, seed) for seed in digits.SEEDS]
-    best = digits.best_rate("Transformer", records)
-    wanted += [digits.describe(digits.FAINT, "reported", best, seed) for seed in digits.SEEDS]
     as_text = partial(json.dumps, sort_keys=True)
     assert sorted(as_text(record["run"]) for record in records) == sorted(map(as_text, wanted))
     assert digits.TUNING_SEED not in digits.SEEDS
@@ -510,7 +508,8 @@ def test_the_digits_are_those_of_the_script_each_model_at_its_own_best_rate():
     assert sum(ours) / 5 >= 0.97
     assert min(ours) >= 0.96
     for record in records:
-        assert (0.9 if record["run"]["model"] in digits.TUNED else 0.3) < record["accuracy"] < 1
+        faint = "faint" in record["run"]["model"]
+        assert (0.6 if faint else 0.9) < record["accuracy"] < 1
         assert record["run"]["model"] != "gMLP" or record["seconds"] < 40
         assert record["machine"].endswith(", 1 thread(s)")
 

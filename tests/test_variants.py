@@ -16,6 +16,7 @@ from efficient_transformers import (
     MultiHeadAttention,
     PrimerNorm,
 )
+from efficient_transformers.training import parameter_groups
 
 SIZES = {"vocab_size": 11, "d_model": 16, "n_layers": 3, "max_seq_len": 8}
 
@@ -91,6 +92,32 @@ def test_parts_of_primer_are_those_of_primer():
     torch.testing.assert_close(both(tokens), primer(tokens))
 
 
+@pytest.mark.parametrize("weight", ["dense", "toeplitz"])
+def test_weights_that_are_not_near_stay_zero_in_training(weight):
+    model, whole = (made("changed-gates", weight=weight, **options) for options in ({"near": 3}, {}))
+    assert same_weights(whole, made("gmlp", weight=weight))
+    optimizer = torch.optim.AdamW(parameter_groups(model, 0.1), lr=0.1)
+    for _ in range(3):
+        tokens = torch.randint(11, (4, 8))
+        nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    far = torch.ones(8, 8).tril(-3).bool()
+    for block in model.body:
+        learned = block.gate.matrix(8).tril()
+        assert (learned[far] == 0).all()
+        assert (learned.triu(-2).abs() > 0.01).sum() == 8 + 7 + 6
+
+
+def test_a_gate_may_start_with_another_bias_and_nothing_else():
+    changed, usual = made("changed-gates", bias=0.0), made("gmlp")
+    for ours, theirs in zip(changed.body, usual.body, strict=True):
+        assert (ours.gate.bias == 0).all()
+        assert (theirs.gate.bias == 1).all()
+        nn.init.ones_(ours.gate.bias)
+    assert same_weights(changed, usual)
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"weight": "toeplitz"}, {"gate": "linear", "d_ff": 24}, {"d_attention": 8}], ids=str
 )
@@ -122,6 +149,7 @@ def test_they_are_causal_unless_two_sided_and_train(name):
         "changed-baseline": {"positions": "learned"},
         "started-kernels": {"noise": 0.1},
         "primer-part": {"norms": True},
+        "changed-gates": {"near": 3},
         "two-sided": {"kind": "attention"},
     }[name]
     model = made(name, **options)

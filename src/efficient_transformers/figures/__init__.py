@@ -2,7 +2,6 @@
 
 from .charts import by_depth, compare_losses, curves, differences, dots, plot_losses
 from .gmlp import (
-    by_rate,
     digit_filters,
     learned_matrix,
     loss_in_band,
@@ -55,7 +54,6 @@ __all__ = [
     "bare_grid",
     "by_depth",
     "by_hand",
-    "by_rate",
     "clock_hands",
     "compare_losses",
     "cost_by_length",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon, Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ..training import Metrics
-from .style import DIVERGING, GREY, MODELS, NEW, OTHERS, PLAIN, WIDTH, looks, nth_color, styled
+from .style import DIVERGING, GREY, MODELS, NEW, OTHERS, PLAIN, WIDTH, nth_color, styled
 
 SQUARE, TRIANGLE = OTHERS[:2]  # of no model; white letters stand on the first
 
@@ -105,25 +104,6 @@ def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], *, back: i
     below.xaxis.set_major_locator(MaxNLocator(integer=True))
     below.set(xlabel="tokens back, t − s", ylabel="weight", ylim=(-limit, limit))
     below.legend(ncols=2)
-    return figure
-
-
-@styled
-def by_rate(losses: Mapping[str, Mapping[float, Sequence[float]]]) -> Figure:
-    """Final losses against the learning rate: a dot for each seed, and a line through the means, for each model."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.2), layout="constrained")
-    shown = {}
-    for (label, found), look in zip(losses.items(), looks(list(losses)).values(), strict=True):
-        color, marker, dash = look["color"], look["marker"], look["linestyle"]
-        for rate, values in found.items():
-            ax.plot([rate] * len(values), values, marker, color=color, alpha=0.5, markersize=5)
-        ax.plot(list(found), [sum(v) / len(v) for v in found.values()], color=color, ls=dash)
-        shown[label] = Line2D([], [], color=color, marker=marker, ls=dash, markersize=5)
-    rates = list(next(iter(losses.values())))
-    ax.set(xscale="log", xlabel="learning rate", ylabel="final loss (nats)")
-    ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
-    ax.minorticks_off()
-    ax.legend(list(shown.values()), list(shown))
     return figure
 
 
