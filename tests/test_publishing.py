@@ -93,8 +93,8 @@ def test_a_finding_that_the_records_no_longer_support_stops_the_build(monkeypatc
     def exchanged(name):
         records = load(name)
         for record in records:
-            name = record["run"]["name"]
-            record["run"]["name"] = {"split, Toeplitz": "split", "split": "split, Toeplitz"}.get(name, name)
+            model = record["run"]["name"]
+            record["run"]["name"] = {"split, Toeplitz": "split", "split": "split, Toeplitz"}.get(model, model)
         return records
 
     monkeypatch.setattr(site_landing.study, "load_study", exchanged)

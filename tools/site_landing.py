@@ -123,8 +123,8 @@ def shallow_layers() -> Finding:
     return Finding(
         f"{signed(time.mean)}, then {signed(work.mean)}",
         "The right control undoes a win",
-        "An hourglass of eight layers ends far below eight plain layers after as much time. Three plain layers cost "
-        f"as much as it does, and cannot be told from it: {interval(work)}.",
+        "An hourglass of eight layers ends far below eight plain layers after as much time. Three plain layers take "
+        f"as many multiply-adds as it does, and cannot be told from it: {interval(work)}.",
         "04-hourglass",
         "4.11",
         "fig-4-10",
@@ -153,11 +153,11 @@ def corrected() -> Finding:
 
 def one_weight_for_a_distance() -> Finding:
     """Section 5.10: fewer numbers, lower loss, and what part of that is where they are missing."""
-    found_losses, training = study.by_model(study.load_study("gate-kinds"))
-    found = evidence.compare({f"{a} − {b}": (found_losses[a], found_losses[b]) for a, b in MATRICES})
+    ends, training = study.by_model(study.load_study("gate-kinds"))
+    found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
     pair, near = found["split, Toeplitz − split"], found["split, 8 near − split"]
     holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
-    holds(near.told_apart and pair.mean < near.mean < 0, "a part of that is far weights that are noise")
+    holds(near.told_apart and pair.mean < near.mean < 0, "a dense one gains a part of that without its far weights")
     n = training["split"]["seq_len"]
     return Finding(
         signed(pair.mean),
