@@ -14,7 +14,7 @@ from pathlib import Path
 import planning
 import pytest
 import torch
-from declared import STUDIES, shortening, times
+from declared import STUDIES, contexts, shortening, times
 from declared.head_to_head import families, table
 from declared.sizes import D_MODEL, VOCABULARY, baseline, count, on_paper
 
@@ -441,6 +441,17 @@ def test_parameters_are_equal_within_five_percent(size):
             assert multiply_adds(made, 256) == pytest.approx(cost, rel=0.05)
         else:
             assert count(made, matrices="not counted" not in name) == pytest.approx(wanted, rel=0.05)
+
+
+def test_models_that_another_study_trained_at_a_context_of_64_are_those_of_the_families():
+    trained = {e.name: e for e in contexts.GATE_ENTRIES}
+    for name in contexts.NAMES[:-1]:
+        theirs = trained[contexts.AT_64.get(name, name)]
+        shapes = [
+            [(key, p.shape) for key, p in on_paper(model, 64, options).named_parameters()]
+            for model, options in (families("0.8M", 64)[name], (theirs.model, theirs.options))
+        ]
+        assert shapes[0] == shapes[1], name
 
 
 def test_the_table_of_sizes_is_the_computed_one():
