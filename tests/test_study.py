@@ -427,7 +427,8 @@ def test_every_file_of_results_belongs_to_a_study(studies):
     results = ROOT / "experiments" / "results"
     assert {p.stem for p in results.glob("*.jsonl")} - set(DECLARED) == {*studies, *SCRIPTS}
     assert not set(DECLARED) & {*studies, *SCRIPTS}
-    assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= {*studies, "step-times"}
+    timed = {*studies, *script("studies").ONLY_TIMED, "step-times"}
+    assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= timed
 
 
 @pytest.mark.parametrize(
@@ -436,6 +437,7 @@ def test_every_file_of_results_belongs_to_a_study(studies):
         (["learning-rate", "--seeds", "99"], "seeds is [99]; expected some of [0, 1, 2]"),
         (["learning-rate", "head-to-head", "--seeds", "0"], "seeds is [0]; expected none with ['head-to-head'], whose"),
         (["learning-rates"], "names is ['learning-rates']; expected some of"),
+        (["gates"], "names is ['gates']; expected studies that are trained, or --time"),
     ],
 )
 def test_the_script_refuses_what_it_does_not_have(monkeypatch, capsys, line, message):
@@ -447,6 +449,7 @@ def test_the_script_refuses_what_it_does_not_have(monkeypatch, capsys, line, mes
 
 
 def test_what_was_timed_are_the_runs_of_the_script(studies):
+    studies = studies | script("studies").ONLY_TIMED
     for path in (ROOT / "experiments" / "results").glob("*-seconds.json"):
         recorded, name = json.loads(path.read_text()), path.stem.removesuffix("-seconds")
         wanted = [run.describe() for run in studies[name] if run.training.seed == 0]
