@@ -57,20 +57,6 @@ VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 # Chapter 4: every pair of resamplings, in an hourglass of four layers at a context of 256.
 RESAMPLINGS = list(product(SHORTENINGS, UP_SAMPLINGS))
 
-# Chapter 4: eight layers at a context of 512. A step of the hourglass takes 0.40 of the
-# baseline's time; it gets as many more of them.
-LONG = {
-    "baseline": ("transformer", {"n_layers": 8}, 250),
-    "hourglass": ("hourglass", {"hierarchy": "1@1 6@4 1@1"}, 625),
-}
-
-# Chapter 4: what would undo that comparison. A shallow baseline of about the hourglass's multiply-adds for as many
-# steps, and an hourglass that is annealed to its own end after as many steps as the deep baseline.
-LONG_CONTROLS = {
-    "baseline, 3 layers": ("transformer", {"n_layers": 3}, 625),
-    "hourglass, 250 steps": ("hourglass", {"hierarchy": "1@1 6@4 1@1"}, 250),
-}
-
 # Chapter 4: what the chapter trains live, so that a reader knows which loss is normal.
 LIVE: dict[str, tuple[str, dict[str, Any]]] = {
     "baseline": ("transformer", {"n_layers": 4}),
@@ -83,20 +69,6 @@ LIVE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 LATER = {"shortening": TIMED}  # declared once its steps are timed, which its budgets are made of
-
-
-def long_runs(models: dict[str, tuple[str, dict[str, Any], int]]) -> list[Run]:
-    """Each of some models with each seed, at a context of 512, for its own number of steps."""
-    return [
-        Run(
-            label,
-            model,
-            TrainingConfig(steps, 4, 512, eval_every=25, eval_batches=8, seed=seed),
-            {"max_seq_len": 512, **options},
-        )
-        for seed in SEEDS
-        for label, (model, options, steps) in models.items()
-    ]
 
 
 STUDIES = {
@@ -138,9 +110,6 @@ STUDIES = {
         for seed in SEEDS
         for down, up in RESAMPLINGS
     ],
-    # The same training time at a long context, and later what would undo it.
-    "long-context": long_runs(LONG),
-    "long-context-controls": long_runs(LONG_CONTROLS),
     "hourglass-live": [
         Run(label, model, TrainingConfig(200, 6, 128, eval_every=200, seed=seed), options)
         for seed in SEEDS

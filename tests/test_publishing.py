@@ -38,18 +38,11 @@ def page(name: str) -> BeautifulSoup:
 # Findings and cards
 
 
-def final(study: str, label: str) -> list[float]:
-    """Last validation losses, by seed, from the lines of the file."""
-    records = [json.loads(line) for line in (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8").splitlines()]
-    mine = [r for r in records if r["run"]["label"] == label]
-    mine.sort(key=lambda r: r["run"]["training"]["seed"])
-    return [r["metrics"][-1]["validation_loss"] for r in mine]
-
-
-def scored(study: str, name: str) -> list[float]:
-    """Test losses of a study of the protocol, by seed, from the lines of the file."""
+def scored(study: str, name: str, seq_len: int = 64) -> list[float]:
+    """Test losses of a study of the protocol at a context, by seed, from the lines of the file."""
     records = [json.loads(line) for line in (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8").splitlines()]
     mine = [r for r in records if (r["run"]["name"], r["role"]) == (name, "reported")]
+    mine = [r for r in mine if r["run"]["training"]["seq_len"] == seq_len]
     mine.sort(key=lambda r: r["run"]["training"]["seed"])
     return [r["test"]["loss"] for r in mine]
 
@@ -62,14 +55,20 @@ def mean_difference(ours: list[float], theirs: list[float]) -> str:
 def test_findings_are_what_the_records_and_the_chapters_say():
     shallow, corrected = site_landing.shallow_layers(), site_landing.corrected()
     toeplitz = site_landing.one_weight_for_a_distance()
-    ours = final("long-context", "hourglass")
-    time = mean_difference(ours, final("long-context", "baseline"))
-    work = mean_difference(ours, final("long-context-controls", "baseline, 3 layers"))
-    assert shallow.numbers == f"{time}, then {work}"
+    ours = scored("shortening", "hourglass, factor 4, equal time", 1024)
+    eight, two = (
+        mean_difference(ours, scored("shortening", f"baseline, {n} layers, equal time", 1024)) for n in (8, 2)
+    )
+    assert shallow.numbers == f"{eight}, then {two}"
     card = next(line for line in chapters.prose("04-hourglass").splitlines() if line.startswith("| We measured"))
-    assert f"at equal time: {time} " in card
-    interval = re.search(r"\[.*\]", shallow.says)[0]
-    assert f"at equal multiply-adds: {work} {interval}" in card
+    assert f"eight plain layers: {eight} " in card
+    behind = re.search(r"\[.*\]", shallow.says)[0]
+    assert f"two: {two} {behind}" in card
+    declared = [
+        [label.split(", equal time")[0] for label in pair]
+        for pair in STUDIES["shortening"].figures["equal time, context 1024"]
+    ]
+    assert [list(pair) for pair in site_landing.SHORTENING] == declared
 
     stored = (ROOT / "notebooks" / "03-primer-variations.ipynb").read_text(encoding="utf-8")
     before, after = corrected.numbers.split(", then ")

@@ -40,6 +40,11 @@ MATRICES = [  # the comparisons of Figure 5.9, whose number widens each interval
     ("split, Toeplitz, 8 near", "split, 8 near"),
     ("split, Toeplitz, 8 near", "split, Toeplitz"),
 ]
+HOURGLASS = "hourglass, factor 4"
+SHORTENING = [  # those of Figure 4.10
+    *((HOURGLASS, f"baseline, {n} layers") for n in (2, 3, 4, 8)),
+    *((f"hourglass, factor {k}", HOURGLASS) for k in ("2", "8", "4, attention")),
+]
 MARKUP = re.compile(r"\[([^\]]+)\]\([^)]*\)|[*`]")
 
 
@@ -113,18 +118,18 @@ def holds(condition: bool, what: str) -> None:
 
 def shallow_layers() -> Finding:
     """Section 4.11: the control that undoes the hourglass."""
-    records = study.by_label([*study.load_study("long-context"), *study.load_study("long-context-controls")])
-    ours, eight, three = (losses(records[name]) for name in ("hourglass", "baseline", "baseline, 3 layers"))
-    equal_steps = losses(records["hourglass, 250 steps"])
-    found = evidence.compare({"steps": (equal_steps, eight), "time": (ours, eight), "work": (ours, three)})
-    time, work = found["time"], found["work"]
-    holds(time.told_apart and time.mean < 0, "the hourglass is ahead of eight layers at equal time")
-    holds(not work.told_apart, "the hourglass and three layers of equal work are not told apart")
+    records = [r for r in study.load_study("shortening") if r["run"]["training"]["seq_len"] == 1024]
+    by_model, _ = study.by_model(records)
+    pairs = {f"{a} − {b}": (by_model[a], by_model[b]) for a, b in SHORTENING}
+    found = evidence.compare(pairs)
+    eight, two = (found[f"{HOURGLASS} − baseline, {n} layers"] for n in (8, 2))
+    holds(eight.told_apart and eight.mean < 0, "the hourglass is ahead of eight layers at equal time")
+    holds(two.told_apart and two.mean > 0, "the hourglass is behind two layers at equal time")
     return Finding(
-        f"{signed(time.mean)}, then {signed(work.mean)}",
+        f"{signed(eight.mean)}, then {signed(two.mean)}",
         "The right control undoes a win",
-        "An hourglass of eight layers ends far below eight plain layers after as much time. Three plain layers take "
-        f"as many multiply-adds as it does, and cannot be told from it: {interval(work)}.",
+        "An hourglass of eight layers ends far below eight plain layers after as much time. Two plain layers end below "
+        f"the hourglass after as much time: it is behind them by {interval(two)}.",
         "04-hourglass",
         "4.11",
         "fig-4-10",
