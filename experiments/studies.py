@@ -168,9 +168,9 @@ def main() -> None:
         measure([*(e for name in names for e in LATER.get(name, ())), *(e for s in declared for e in s.entries)])
     elif declared:
         run_declared(declared, *arguments.shard)
-    before = STUDIES | ONLY_TIMED
-    for name in (name for name in names if name in before):
-        runs = [run for run in before[name] if arguments.seeds is None or run.training.seed in arguments.seeds]
+    at_one_rate = STUDIES | ONLY_TIMED
+    for name in (name for name in names if name in at_one_rate):
+        runs = [run for run in at_one_rate[name] if arguments.seeds is None or run.training.seed in arguments.seeds]
         if arguments.time:
             time_steps([run for run in runs if run.training.seed == 0], RESULTS / f"{name}-seconds.json")
             continue

@@ -539,7 +539,8 @@ def test_reported_runs_are_grouped_by_model_and_seed():
     assert all(sorted(found) == [0, 1, 2, 3, 4] for found in losses.values())
     one = next(r for r in records if r["role"] == "reported" and r["run"]["training"]["seed"] == 3)
     name = one["run"]["name"].removesuffix(", equal time")
-    assert losses[name][3] == one["test"]["loss"]
+    assert losses[name][3] == one["test"]["loss"] != one["validation"]["loss"]
+    assert study.by_model(records, "validation")[0][name][3] == one["validation"]["loss"]
     assert training[name]["learning_rate"] == one["run"]["training"]["learning_rate"]
 
 

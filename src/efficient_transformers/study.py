@@ -111,10 +111,14 @@ def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def by_model(records: Iterable[Record]) -> tuple[dict[str, dict[int, float]], dict[str, Record]]:
-    """Of reported runs of the protocol: test losses by model and seed, and how each model trained.
+def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, dict[int, float]], dict[str, Record]]:
+    """Of reported runs of the protocol: losses by model and seed, and how each model trained.
 
     A run at equal time goes by the name of its model.
+
+    Args:
+        records: of one or more studies; those of runs that only chose a rate are left out.
+        text: which plays the losses are of, ``"test"`` or ``"validation"``.
     """
     losses: dict[str, dict[int, float]] = {}
     training: dict[str, Record] = {}
@@ -122,7 +126,7 @@ def by_model(records: Iterable[Record]) -> tuple[dict[str, dict[int, float]], di
         if record["role"] == "reported":
             name = record["run"]["name"].removesuffix(", equal time")
             training[name] = record["run"]["training"]
-            losses.setdefault(name, {})[training[name]["seed"]] = record["test"]["loss"]
+            losses.setdefault(name, {})[training[name]["seed"]] = record[text]["loss"]
     return losses, training
 
 
