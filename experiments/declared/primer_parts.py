@@ -92,8 +92,9 @@ PRIMER_PARTS = Study(
             for steps in (500, 2000)
         },
         "subsets": against("squared ReLU", 500, *SUBSETS, "Primer EZ"),
-        "widths": (
-            *against("Primer EZ", 500, *WIDTHS),
+        "widths, one sum": against("Primer EZ", 500, *(f"width {n}, same sum" for n in (1, 2, 5, 7))),
+        "widths, official starts": (
+            *against("Primer EZ", 500, *(f"width {n}" for n in (1, 2, 5, 7))),
             *((label(f"width {n}, same sum", 500), label(f"width {n}", 500)) for n in (1, 2, 5, 7)),
         ),
         "starts": against("Primer EZ", 500, *STARTS),
