@@ -31,34 +31,19 @@ SEEDS = (0, 1, 2)
 SMALL = {"steps": 500, "batch_size": 12, "seq_len": 64, "eval_every": 20}  # what the chapters train live
 GRID = SMALL | {"eval_every": 50, "eval_batches": 32}  # for many variants: fewer evaluations, more exact ones
 
-# Chapter 3: what is changed against Primer EZ, and how. Learning rate and all else are equal.
-VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "baseline": ("transformer", {}),
-    "squared ReLU alone": ("primer-ez", {"convolve": ""}),
-    "convolutions alone": ("primer-ez", {"activation": "relu"}),
-    "Primer EZ": ("primer-ez", {}),
-    "one kernel for all": ("primer-ez-shared", {}),
-    "kernels per head": ("primer-ez-per-head", {}),
-    "only q": ("primer-ez", {"convolve": "q"}),
-    "only k": ("primer-ez", {"convolve": "k"}),
-    "only v": ("primer-ez", {"convolve": "v"}),
-    "q and k": ("primer-ez", {"convolve": "qk"}),
-    "width 2": ("primer-ez", {"kernel_size": 2}),
-    "width 5": ("primer-ez", {"kernel_size": 5}),
-    "width 7": ("primer-ez", {"kernel_size": 7}),
-    "dilation 2": ("primer-ez", {"dilation": 2}),
-    "random start": ("primer-ez", {"init": "random"}),
-    "random start, bias": ("primer-ez", {"init": "random", "bias": True}),
-    "GELU": ("primer-ez", {"activation": "gelu"}),
-    "SwiGLU": ("primer-ez", {"activation": "swiglu"}),
-    "full Primer": ("primer", {}),
-}
-
 # Chapter 4: every pair of resamplings, in an hourglass of four layers at a context of 256.
 RESAMPLINGS = list(product(SHORTENINGS, UP_SAMPLINGS))
 
-# Chapter 4: what the chapter trains live, so that a reader knows which loss is normal.
-LIVE: dict[str, tuple[str, dict[str, Any]]] = {
+# What a reader trains in Chapters 1 to 3, and in Chapter 4: which loss is normal?
+LIVE = [
+    *(
+        Run(f"{model} {rate:g}", model, TrainingConfig(**SMALL, seed=seed, learning_rate=rate))
+        for seed in SEEDS
+        for model, rate in (("transformer", 2e-3), ("transformer", 3e-3), ("primer-ez", 3e-3))
+    ),
+    *(Run("full Primer", "primer", TrainingConfig(**GRID, seed=seed)) for seed in (0, 1, 2, 3, 4)),
+]
+HOURGLASS_LIVE: dict[str, tuple[str, dict[str, Any]]] = {
     "baseline": ("transformer", {"n_layers": 4}),
     "hourglass": ("hourglass", {"hierarchy": "1@1 2@4 1@1"}),
     "waist only": ("hourglass", {"hierarchy": "0@1 4@4 0@1"}),
@@ -86,19 +71,7 @@ STUDIES = {
         for seed in SEEDS
         for model in ("transformer", "primer-ez")
     ],
-    # Which learning rate suits the baseline, and which Primer EZ?
-    "learning-rate": [
-        Run(f"{model} {rate:g}", model, TrainingConfig(**SMALL, seed=seed, learning_rate=rate))
-        for seed in SEEDS
-        for rate in (1e-3, 2e-3, 3e-3, 4e-3)
-        for model in ("transformer", "primer-ez")
-    ],
-    # Which part of Primer EZ brings how much?
-    "variations": [
-        Run(label, model, TrainingConfig(**GRID, seed=seed), options)
-        for seed in (0, 1, 2, 3, 4)
-        for label, (model, options) in VARIATIONS.items()
-    ],
+    "live": LIVE,
     # Which shortening, with which up-sampling?
     "resampling": [
         Run(
@@ -113,12 +86,27 @@ STUDIES = {
     "hourglass-live": [
         Run(label, model, TrainingConfig(200, 6, 128, eval_every=200, seed=seed), options)
         for seed in SEEDS
-        for label, (model, options) in LIVE.items()
+        for label, (model, options) in HOURGLASS_LIVE.items()
     ],
 }
 
-# Chapter 5: what a step of a gMLP takes beside the baseline's, at a context of 64. Timed, not trained.
+# What a step takes in Chapters 2 and 3, and that of a gMLP in Chapter 5, at a context of 64. Timed, not trained.
 ONLY_TIMED = {
+    "variations": [
+        Run(label, model, TrainingConfig(**GRID), options)
+        for label, model, options in (
+            ("baseline", "transformer", {}),
+            ("squared ReLU alone", "primer-ez", {"convolve": ""}),
+            ("convolutions alone", "primer-ez", {"activation": "relu"}),
+            ("Primer EZ", "primer-ez", {}),
+            ("only v", "primer-ez", {"convolve": "v"}),
+            ("width 7", "primer-ez", {"kernel_size": 7}),
+            ("dilation 2", "primer-ez", {"dilation": 2}),
+            ("random start", "primer-ez", {"init": "random"}),
+            ("SwiGLU", "primer-ez", {"activation": "swiglu"}),
+            ("full Primer", "primer", {}),
+        )
+    ],
     "gates": [
         Run(label, model, TrainingConfig(**GRID), {"max_seq_len": 64, **options})
         for label, model, options in (

@@ -7,7 +7,7 @@ To pack is to score a trained model, and to write it into the package, in half p
 
 Sizes are those of the first study (README.md), about 0.8M parameters beside dense spatial matrices. A run is sixteen
 times as long as a chapter's, with one seed and a learning rate that is not tuned for that length: these models are to
-be looked at. Chapter 6 sets four of them beside the studies, and says so.
+be looked at. Chapter 6 sets them beside the studies, and says so.
 """
 
 from __future__ import annotations

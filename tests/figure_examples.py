@@ -61,11 +61,6 @@ EXAMPLES = {
         {"": {name: (range(4), [2.0, 2.01, 2.0, 2.02]) for name in ("baseline", "hourglass")}},
         "t mod 4", "validation loss (nats per character)", marker="o", ylim=(1.9, 2.1),
     ),
-    "dots": lambda: figures.dots(
-        {name: [[i + j, i + j + 0.3] for j in range(6)] for i, name in enumerate(("transformer", "primer-ez"))},
-        ["0.0005", "0.001", "0.0015", "0.002", "0.003", "0.004"], "learning rate",
-        "final validation loss (nats per character)",
-    ),
     "losses": lambda: figures.plot_losses(losses(MODELS[:1]), target=4.37, target_name="ln 79").figure,
     "losses many": lambda: figures.plot_losses(losses(MODELS)).figure,
     "compare": lambda: figures.compare_losses(losses(MODELS), target=2.0, zoom=2.8),

@@ -193,22 +193,6 @@ def test_comparison_is_by_steps_and_by_seconds(metrics):
     assert steps.get_ylim()[1] == seconds.get_ylim()[1] == 2.8
 
 
-def test_dots_shows_every_seed():
-    ax = figures.dots({"transformer": [[1.0, 2.0], [3.0]]}, ["0.1", "0.2"], "rate", "loss").axes[0]
-    assert sorted(y for line in ax.lines[:2] for y in line.get_ydata()) == [1.0, 2.0, 3.0]
-    assert list(ax.lines[2].get_ydata()) == [1.5, 3.0]
-
-
-def test_dots_and_their_line_have_one_color():
-    values = {label: [[1.0], [2.0]] for label in ("transformer", "primer-ez", "other", "another")}
-    ax = figures.dots(values, ["0.1", "0.2"], "rate", "loss").axes[0]
-    colors = [line.get_color() for line in ax.lines]
-    assert colors == [color for color in colors[::3] for _ in range(3)]
-    assert colors[0:6:3] == [figures.COLORS[name] for name in ("transformer", "primer-ez")]
-    assert len(set(colors)) == 4
-    assert [t.get_text() for t in ax.get_xticklabels()] == ["0.1", "0.2"]
-
-
 def test_curves_have_a_panel_each_and_the_models_colors():
     lines = {"primer-ez": ([1, 10], [1.0, 2.0]), "other": (torch.tensor([1, 10]), torch.tensor([2.0, 1.0]))}
     left, right = figures.curves({"a": lines, "b": {"transformer": ([1], [1])}}, "x", "y", marker="o", log=True).axes

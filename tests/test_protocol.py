@@ -241,7 +241,7 @@ def test_records_that_break_a_rule_are_refused(records, message):
 
 
 def test_a_record_of_before_the_protocol_is_refused_by_its_version_alone():
-    old = load_study("variations")[0]
+    old = load_study("live")[0]
     assert list(problems(STUDY, [old, *GOOD])) == ["record 1 of 'tiny' is of protocol None; expected 2"]
 
 

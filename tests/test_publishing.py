@@ -53,7 +53,7 @@ def mean_difference(ours: list[float], theirs: list[float]) -> str:
 
 
 def test_findings_are_what_the_records_and_the_chapters_say():
-    shallow, corrected = site_landing.shallow_layers(), site_landing.corrected()
+    shallow, one_rate = site_landing.shallow_layers(), site_landing.one_rate()
     toeplitz = site_landing.one_weight_for_a_distance()
     ours = scored("shortening", "hourglass, factor 4, equal time", 1024)
     eight, two = (
@@ -70,12 +70,11 @@ def test_findings_are_what_the_records_and_the_chapters_say():
     ]
     assert [list(pair) for pair in site_landing.SHORTENING] == declared
 
-    stored = (ROOT / "notebooks" / "03-primer-variations.ipynb").read_text(encoding="utf-8")
-    before, after = corrected.numbers.split(", then ")
-    shared = re.search(r"and (\d+) where", corrected.says)[1]
-    assert f"{before} of 18 told apart, each by its own five seeds" in stored
-    assert f"{after} after Holm's correction\\n" in stored
-    assert f"{shared} after Holm's correction, with a shared spread" in stored
+    stored = (ROOT / "notebooks" / "01-transformer.ipynb").read_text(encoding="utf-8")
+    for rate, lead in zip(("0.001", "0.004"), one_rate.numbers.split(" or "), strict=True):
+        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table 1.5
+    own = re.search(r"it is −(\d\.\d+),", one_rate.says)[1]
+    assert f"the lead is {own}" in chapters.prose("01-transformer")
 
     dense, short = scored("gate-kinds", "split"), scored("gate-kinds", "split, 8 near")
     assert toeplitz.numbers == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)

@@ -275,11 +275,9 @@ def test_a_run_that_a_killed_process_had_claimed_is_free(runs, tmp_path, counted
     assert counted == runs
 
 
-def test_steps_to_reach_and_spread():
+def test_a_final_loss_and_a_spread():
     record = {"metrics": [{"step": s, "validation_loss": v} for s, v in ((0, 4.0), (5, 2.0), (10, 1.5))]}
     assert study.final_loss(record) == 1.5
-    assert study.steps_to_reach(record, 2.0) == 5
-    assert study.steps_to_reach(record, 1.0) == float("inf")
     assert study.mean_and_spread([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0"
     assert study.mean_and_spread(iter([1.0, 1.5])) == "1.250 ± 0.354"
     with pytest.raises(ValueError, match="at least two"):
@@ -317,11 +315,6 @@ def test_a_study_of_one_seed_has_a_summary_without_a_spread(runs, tmp_path, monk
     assert study.summary("one").splitlines()[1].endswith(f"{loss:.3f}")
 
 
-def test_a_mean_curve_has_the_given_seconds():
-    curve = study.mean_curve(records(s0=1.0, s1=2.0), 0.5)
-    assert list(curve) == [{"step": 1, "seconds": 0.5, "validation_loss": 1.5}]
-
-
 def test_steps_are_timed_in_turn_and_what_was_timed_is_recorded(runs, tmp_path, counted, monkeypatch):
     path, other = tmp_path / "r-seconds.json", replace(runs[0], label="other", options=TINY | {"d_model": 16})
     recording.time_steps([runs[0], other], path, rounds=2, steps=3)
@@ -357,14 +350,15 @@ def test_metrics_of_a_record_plot_themselves(runs, tmp_path):
 
 
 def test_a_summary_has_a_line_for_each_label():
-    header, *lines = study.summary("learning-rate").splitlines()
+    header, *lines = study.summary("live").splitlines()
     assert header.split("  ")[0] == "run"
-    groups = study.by_label(study.load_study("learning-rate"))
-    assert len(lines) == len(groups) == 8
+    groups = study.by_label(study.load_study("live"))
+    assert len(lines) == len(groups) == 4
     for line, (label, records) in zip(lines, groups.items(), strict=True):
         losses = study.mean_and_spread(map(study.final_loss, records))
         cells = [cell for cell in line.split("  ") if cell.strip()]
-        assert [cell.strip() for cell in cells] == [label, "3", f"{records[0]['parameters']:,}", "500", losses]
+        expected = [label, f"{len(records)}", f"{records[0]['parameters']:,}", "500", losses]
+        assert [cell.strip() for cell in cells] == expected
 
 
 def test_an_unknown_study_lists_the_known_ones():
@@ -434,9 +428,9 @@ def test_every_file_of_results_belongs_to_a_study(studies):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["learning-rate", "--seeds", "99"], "seeds is [99]; expected some of [0, 1, 2]"),
-        (["learning-rate", "head-to-head", "--seeds", "0"], "seeds is [0]; expected none with ['head-to-head'], whose"),
-        (["learning-rates"], "names is ['learning-rates']; expected some of"),
+        (["live", "--seeds", "99"], "seeds is [99]; expected some of [0, 1, 2, 3, 4]"),
+        (["live", "head-to-head", "--seeds", "0"], "seeds is [0]; expected none with ['head-to-head'], whose"),
+        (["lives"], "names is ['lives']; expected some of"),
         (["gates"], "names is ['gates']; expected studies that are trained, or --time"),
     ],
 )
@@ -487,12 +481,13 @@ def test_recorded_runs_reached_their_last_step_and_say_where_they_come_from(name
 
 
 def test_primer_ez_passes_the_baseline_in_at_most_80_percent_of_the_steps_in_every_seed():
-    groups = study.by_label(study.load_study("learning-rate"))
+    groups = study.by_label(study.load_study("live"))
     pairs = list(zip(groups["transformer 0.003"], groups["primer-ez 0.003"], strict=True))
     assert len(pairs) == 3
     for base, primer in pairs:
         assert base["run"]["training"] == primer["run"]["training"]
-        assert study.steps_to_reach(primer, study.final_loss(base)) <= 0.8 * base["run"]["training"]["steps"]
+        passed = next(m["step"] for m in primer["metrics"] if m["validation_loss"] <= study.final_loss(base))
+        assert passed <= 0.8 * base["run"]["training"]["steps"]
 
 
 def test_the_digits_are_those_of_the_script_each_model_at_its_own_best_rate():

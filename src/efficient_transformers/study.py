@@ -173,27 +173,9 @@ def paired_difference(records: Iterable[Record], reference: Iterable[Record]) ->
     return Difference(values, statistics.mean(values), float(interval.low), float(interval.high))
 
 
-def steps_to_reach(record: Record, loss: float) -> float:
-    """The first evaluated step whose validation loss is at most ``loss``; infinite if there is none."""
-    return next((m["step"] for m in record["metrics"] if m["validation_loss"] <= loss), float("inf"))
-
-
 def metrics_of(record: Record) -> Metrics:
     """A record's metrics, for the functions that plot them."""
     return Metrics(record["metrics"])
-
-
-def mean_curve(records: Iterable[Record], seconds_per_step: float) -> Metrics:
-    """The validation loss at each evaluated step, averaged over the records; seconds are steps times the given time."""
-    curves = [record["metrics"] for record in records]
-    return Metrics(
-        {
-            "step": step[0]["step"],
-            "seconds": step[0]["step"] * seconds_per_step,
-            "validation_loss": statistics.mean(m["validation_loss"] for m in step),
-        }
-        for step in zip(*curves, strict=True)
-    )
 
 
 def load_seconds(name: str) -> dict[str, float]:

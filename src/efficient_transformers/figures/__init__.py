@@ -1,6 +1,6 @@
 """Every kind of figure in the book, one function each."""
 
-from .charts import by_depth, compare_losses, curves, differences, dots, plot_losses
+from .charts import by_depth, compare_losses, curves, differences, plot_losses
 from .gmlp import (
     digit_filters,
     learned_matrix,
@@ -60,7 +60,6 @@ __all__ = [
     "curves",
     "differences",
     "digit_filters",
-    "dots",
     "fixed_ticks",
     "fold",
     "gain_map",

@@ -93,24 +93,6 @@ def logarithmic(ax: Axes, x: Sequence[float], wide: float) -> None:
 
 
 @styled
-def dots(values: Mapping[str, Sequence[Sequence[float]]], places: Sequence[str], xlabel: str, ylabel: str) -> Figure:
-    """For each label and place a column of dots, one per seed, and a line through their means."""
-    figure, (ax,) = panel_grid(1, 2.9)
-    shown = {}
-    for n, (label, look) in enumerate(looks(list(values)).items()):
-        x = [i + 0.07 * (n - (len(values) - 1) / 2) for i in range(len(places))]  # labels side by side
-        color, marker, dash = look["color"], look["marker"], look["linestyle"]
-        for place, column in zip(x, values[label], strict=True):
-            ax.plot([place] * len(column), column, marker, color=color, alpha=0.6, markersize=5)
-        means = [sum(column) / len(column) for column in values[label]]
-        (shown[label],) = ax.plot(x, means, color=color, lw=1.2, ls=dash, label=label)
-    fixed_ticks(ax.xaxis, range(len(places)), thin(places, WIDTH - 0.8))
-    ax.set(xlabel=fold(xlabel, WIDTH - 0.8), ylabel=fold(ylabel, 2.3))
-    legend_above(figure, shown)
-    return figure
-
-
-@styled
 def plot_losses(
     runs: Mapping[str, Metrics],
     ax: Axes | None = None,
