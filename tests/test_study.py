@@ -539,6 +539,20 @@ def test_reported_runs_are_grouped_by_model_and_seed():
     assert training[name]["learning_rate"] == one["run"]["training"]["learning_rate"]
 
 
+def test_the_rates_that_were_tried_are_in_order_and_hold_the_chosen_one_inside():
+    records = study.load_study("head-to-head-equal-time")
+    (_, training), tried = study.by_model(records), study.rates_tried(records)
+    assert set(tried) == set(training)
+    assert sum(map(len, tried.values())) == sum(r["role"] == "tuning" for r in records)
+    for name, found in tried.items():
+        rates = list(found)
+        assert rates == sorted(rates)
+        assert rates[0] < training[name]["learning_rate"] == min(found, key=found.get) < rates[-1]
+    one = next(r for r in records if r["role"] == "tuning")
+    name = one["run"]["name"].removesuffix(", equal time")
+    assert tried[name][one["run"]["training"]["learning_rate"]] == one["validation"]["loss"]
+
+
 def test_the_starts_of_gmlp_are_those_of_the_script_and_say_where_they_come_from():
     records, runs = study.load_study("gmlp-starts"), script("gmlp_starts").RUNS
     described = sorted(json.dumps(run.describe(), sort_keys=True) for run in runs)

@@ -105,11 +105,6 @@ def interval(found: evidence.Comparison) -> str:
     return f"[{signed(found.low)}, {signed(found.high)}]"
 
 
-def losses(records: list[study.Record]) -> dict[int, float]:
-    """The final losses of a label, by seed."""
-    return {r["run"]["training"]["seed"]: study.final_loss(r) for r in records}
-
-
 def holds(condition: bool, what: str) -> None:
     if not condition:
         raise ValueError(f"the records no longer say that {what}; expected a finding that they support")
@@ -137,12 +132,9 @@ def shallow_layers() -> Finding:
 
 def one_rate() -> Finding:
     """Section 2.10: the learning rate that two models share chooses how far one is ahead."""
-    tried: dict[str, dict[float, float]] = {"Baseline": {}, "Primer EZ": {}}
-    for r in study.load_study("head-to-head"):
-        training, name = r["run"]["training"], r["run"]["name"]
-        if r["role"] == "tuning" and name in tried and training["steps"] == 500:
-            tried[name][training["learning_rate"]] = r["validation"]["loss"]
-    baseline, ours = tried.values()
+    records = (r for r in study.load_study("head-to-head") if r["run"]["training"]["steps"] == 500)
+    tried = study.rates_tried(records)
+    baseline, ours = tried["Baseline"], tried["Primer EZ"]
     low, high = (ours[rate] - baseline[rate] for rate in (0.001, 0.004))
     own = min(ours.values()) - min(baseline.values())
     holds(high < 3 * low < 0 and high < own < low, "one rate chooses how far Primer EZ is ahead")

@@ -130,6 +130,22 @@ def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, d
     return losses, training
 
 
+def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
+    """Of runs of the protocol that chose a rate: validation losses by model and rate, in the order of the rates.
+
+    A run at equal time goes by the name of its model.
+
+    Args:
+        records: of one budget, of one or more studies; reported runs are left out.
+    """
+    tried: dict[str, dict[float, float]] = {}
+    for record in sorted(records, key=lambda r: r["run"]["training"]["learning_rate"]):
+        if record["role"] == "tuning":
+            name = record["run"]["name"].removesuffix(", equal time")
+            tried.setdefault(name, {})[record["run"]["training"]["learning_rate"]] = record["validation"]["loss"]
+    return tried
+
+
 def final_loss(record: Record) -> float:
     """The last validation loss, in nats per token."""
     return float(record["metrics"][-1]["validation_loss"])
