@@ -64,7 +64,8 @@ CARDS = {
     "03-primer-variations": (
         "3.6",
         "Which of its changes brings the most?",
-        "The convolutions, most of all those of the values. Beside them, an activation seems to matter too.",
+        "In as many steps the convolutions, most of all those of the values. Beside them, an activation seems to "
+        "matter too.",
     ),
     "04-hourglass": (
         "4.1",
@@ -79,8 +80,8 @@ CARDS = {
     "06-head-to-head": (
         "6.3",
         "Which one should I use, and when?",
-        "A Toeplitz gate leads and a dense one trails; Primer EZ is ahead of the Transformer. After four times as many "
-        "steps the leads are smaller.",
+        "A Toeplitz gate leads, a dense one trails. In a short time two plain layers do as well as the gate; in four "
+        "times that, Primer EZ's lead is gone.",
     ),
 }
 
@@ -160,9 +161,9 @@ def one_weight_for_a_distance() -> Finding:
     return Finding(
         signed(pair.mean),
         f"{n} weights beat {n * (n + 1) // 2:,}",
-        "A gate in place of attention learns more if it has one weight for each distance, not one for each pair of "
-        f"positions: {interval(pair)}. A dense one that sees only the eight nearest tokens gets {signed(near.mean)} of "
-        "it.",
+        f"After {training['split']['steps']} steps from the paper’s start, a gate with one weight for each distance "
+        f"ends below one with a weight for each pair of positions: {interval(pair)}. A dense one that sees only the "
+        f"eight nearest tokens gets {signed(near.mean)} of it.",
         "05-gmlp",
         "5.10",
         "fig-5-9",

@@ -69,11 +69,36 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "for T = 8 and k = 4 your shortening gives (2, 1, 3); expected (2, 2, 3), a window for each of the tokens",
         ),
         (
+            "def answer(x, k):\n"
+            "    n = (x.shape[1] - 1) // k + 1\n"
+            "    return F.pad(x, (0, 0, k - 1, 0), value=-6.0)[:, : n * k].unflatten(1, (n, k)).amax(2)",
+            "numbers differ",
+        ),
+        (
             "def answer(x, k):\n    return F.max_pool1d(x.mT, k).mT",
             "it shows its readers 3 future tokens",
         ),
     ],
     "4.5": [
+        (
+            up_sampling(
+                "t = self.t + torch.arange(x.shape[1])",
+                "have = short if self.last is None else torch.cat([self.last, short], 1)",
+                "y = x + have[:, (t // self.k > (self.t - 1) // self.k).long() * (self.t > 0)]",
+                "self.t, self.last = self.t + x.shape[1], have[:, -1:]",
+                "return y",
+            ),
+            "pieces of",
+        ),
+        (
+            up_sampling(
+                "have = short if self.last is None else torch.cat([self.last, short], 1)",
+                "first, t = max(0, (self.t - 1) // 4), self.t + torch.arange(x.shape[1])",
+                "self.t, self.last = self.t + x.shape[1], have[:, -1:]",
+                "return x + have[:, t // 4 - first]",
+            ),
+            "k = 3",
+        ),
         (
             up_sampling("return x + short[:, torch.arange(x.shape[1]) // self.k]"),
             "stopped at a piece (tokens 3 to 3, pieces of [3, 1, 1, 4, 2]), which completes no window",

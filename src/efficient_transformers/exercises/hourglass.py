@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,7 @@ def max_shortening(answer: Callable[[Tensor, int], Any]) -> None:
     """A function of x (B, T, D) and k: the maximum of each window, (B, n, D)."""
     for T, k in ((8, 4), (9, 4), (11, 4), (7, 3), (1, 4)):
         x = seeded(2, T, 3) - 2  # mostly negative: a zero is seen at once
+        x[:, 0, 0] = -1e30  # and so is any other number before the text
         n = (T - 1) // k + 1
         shifted = F.pad(x, (0, 0, k - 1, k), value=-torch.inf)
         right = shifted[:, : n * k].reshape(2, n, k, 3).amax(2)
@@ -132,9 +134,9 @@ def max_shortening(answer: Callable[[Tensor, int], Any]) -> None:
 @exercise("4.5")
 def piece_by_piece(answer: Callable[[int], Callable[[Tensor, Tensor], Any]]) -> None:
     """A class of k, whose objects are called with pieces of x and the windows that they complete."""
-    T, k = 11, 4
-    x, short = seeded(2, T, 8), seeded(2, 3, 9)[..., 1:]
-    for cuts in ([11], [4, 4, 3], [3, 1, 1, 4, 2], [1] * 11):
+    T, whole = 11, ([11], [4, 4, 3], [3, 1, 1, 4, 2], [2, 9], [1] * 11)
+    for k, cuts in itertools.product((4, 3), whole):
+        x, short = seeded(2, T, 8), seeded(2, (T - 1) // k + 1, 9)[..., 1:]
         up, start, outputs = answer(k), 0, []
         for length in cuts:
             end = start + length

@@ -24,7 +24,8 @@ def seen_by(attend: Callable[[Tensor, Tensor, Tensor], Tensor], T: int = 6, K: i
 @exercise("1.1")
 def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
     """Attention without a leak."""
-    q, k, v = torch.randn(3, 2, 3, 6, 4, generator=torch.Generator().manual_seed(0))
+    K = 3  # not 4, whose root is also its half
+    q, k, v = torch.randn(3, 2, 3, 6, K, generator=torch.Generator().manual_seed(0))
     scores = q @ k.mT / q.shape[-1] ** 0.5  # (2, 3, T, T)
     future = ~causal_mask(6, 6)
 
@@ -40,7 +41,7 @@ def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         "each token sees its future and not its past: the mask is the wrong way round": attend(
             scores, torch.ones(6, 6, dtype=torch.bool).tril(-1)
         ),
-        "the products are not divided by the root of K": attend(scores * 2, future),
+        "the products are not divided by the root of K": attend(scores * K**0.5, future),
     }
     got = answer(q, k, v)
     hides_itself = isinstance(got, Tensor) and got.shape == v.shape and bool(got[..., 0, :].isnan().all())
