@@ -25,12 +25,6 @@ class answer(nn.Module):
 WRONG: dict[str, list[tuple[str, str]]] = {
     "1.1": [
         (
-            "def answer(q, k, v):\n"
-            "    T, K = q.shape[-2:]\n"
-            "    return (q @ k.mT / (K / 2)).masked_fill(~torch.ones(T, T).bool().tril(), -math.inf).softmax(-1) @ v",
-            "numbers differ",
-        ),
-        (
             "def answer(q, k, v): return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).tril() @ v",
             "no longer sum to 1",
         ),
@@ -49,6 +43,12 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "your attention sees its future: output 0 depends on token 1 (5",
         ),
         ("def answer(q, k, v): return (q @ k.mT).tril()", "expected (2, 3, 6, 3)"),
+        (
+            "def answer(q, k, v):\n"
+            "    T, K = q.shape[-2:]\n"
+            "    return (q @ k.mT / (K / 2)).masked_fill(~torch.ones(T, T).bool().tril(), -math.inf).softmax(-1) @ v",
+            "numbers differ",
+        ),
     ],
     "1.2": [
         ("def answer(x): return x", "this is x as it was"),
