@@ -30,7 +30,7 @@ def changed_baseline(
     *,
     positions: Literal["rotary", "learned"] = "rotary",
     activation: str = "relu",
-    start: Literal["book", "gpt"] = "book",
+    init: Literal["book", "gpt"] = "book",
     **options: Any,
 ) -> LanguageModel:
     """The baseline with what nanoGPT has instead: learned positions, GELU, or GPT-2's start.
@@ -43,7 +43,7 @@ def changed_baseline(
             if isinstance(attention, MultiHeadAttention):
                 attention.rotary = False
         model.body = Stack([LearnedPositions(model.d_model, model.max_seq_len), *list(model.body)])  # type: ignore[arg-type]
-    if start == "gpt":
+    if init == "gpt":
         layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
         for linear in model.modules():
             if isinstance(linear, nn.Linear):

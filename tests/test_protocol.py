@@ -31,7 +31,7 @@ from efficient_transformers.protocol import (
     missing_trials,
 )
 from efficient_transformers.rules import check_records, problems
-from efficient_transformers.study import load_study
+from efficient_transformers.study import current, load_study
 from efficient_transformers.trials import execute_trial
 
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
@@ -371,6 +371,8 @@ def test_recorded_runs_follow_the_declared_studies(study):
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 def test_declared_studies_keep_the_protocol(study):
     for e in study.entries:
+        run = e.describe(0.001, 0)
+        assert current({"run": run})["run"] == run  # no option has a name of before, which reading would change
         assert e.batch_size * e.seq_len == 1024 or study.name == "nanogpt-recipe"
         assert len(e.seeds) >= 5 or study.name == "head-to-head-long"
         assert planning.VOCABULARIES["shakespeare-with-test"] == VOCABULARY

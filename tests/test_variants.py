@@ -66,13 +66,13 @@ def test_starts_differ_in_one_factor():
 
 
 def test_a_baseline_with_nanogpts_choices_has_them():
-    model = made("changed-baseline", positions="learned", activation="gelu", start="gpt")
+    model = made("changed-baseline", positions="learned", activation="gelu", init="gpt")
     assert isinstance(model.body[0], LearnedPositions)
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     assert len(attentions) == 3
     assert not any(attention.rotary for attention in attentions)
     assert isinstance(model.body[1].feed_forward.activation, nn.GELU)
-    wide = build("changed-baseline", **SIZES | {"d_model": 256}, start="gpt")
+    wide = build("changed-baseline", **SIZES | {"d_model": 256}, init="gpt")
     assert wide.body[0].attention.query.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert wide.body[0].feed_forward.down.weight.std().item() == pytest.approx(0.02 / 6**0.5, rel=0.05)
     assert wide.body[0].attention.rotary

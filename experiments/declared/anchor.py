@@ -23,8 +23,8 @@ ITS_RATE = 1e-3
 CHANGES: dict[str, dict[str, Any]] = {
     "learned positions": {"positions": "learned"},
     "GELU": {"activation": "gelu"},
-    "GPT's start": {"start": "gpt"},
-    "all three": {"positions": "learned", "activation": "gelu", "start": "gpt"},
+    "GPT's start": {"init": "gpt"},
+    "all three": {"positions": "learned", "activation": "gelu", "init": "gpt"},
 }
 
 FAMILIES = {name: of for name, of in families("0.8M", 64).items() if name in COUNTED}
