@@ -57,20 +57,6 @@ LATER = {"shortening": TIMED}  # declared once its steps are timed, which its bu
 
 
 STUDIES = {
-    # nanoGPT's recipe for a CPU, with this book's baseline and Primer EZ.
-    "anchor": [
-        Run(
-            model,
-            model,
-            TrainingConfig(
-                2000, 12, 64, learning_rate=1e-3, warmup_steps=100, eval_every=100, eval_batches=64, seed=seed
-            ),
-            {"max_seq_len": 64},
-            "tiny-shakespeare",
-        )
-        for seed in SEEDS
-        for model in ("transformer", "primer-ez")
-    ],
     "live": LIVE,
     # Which shortening, with which up-sampling?
     "resampling": [

@@ -72,7 +72,7 @@ def test_findings_are_what_the_records_and_the_chapters_say():
 
     stored = (ROOT / "notebooks" / "01-transformer.ipynb").read_text(encoding="utf-8")
     for rate, lead in zip(("0.001", "0.004"), one_rate.numbers.split(" or "), strict=True):
-        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table 1.5
+        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table 1.6
     own = re.search(r"it is −(\d\.\d+),", one_rate.says)[1]
     assert f"the lead is {own}" in chapters.prose("01-transformer")
 
