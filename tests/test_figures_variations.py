@@ -59,24 +59,25 @@ def test_places_that_share_a_kernel_have_one_color():
     assert torch.equal(shown[1][0], shown[1][1])
 
 
-DRAWN = {  # for each exercise that speaks of the future, the place of a wrong answer that sees it, and how many leaks
-    "1.1": (6, 5),
-    "1.5": (1, 21),
-    "2.1": (0, 15),
-    "3.1": (2, 17),
-    "3.5": (0, 3),
-    "4.1": (0, 6),
-    "4.4": (0, 12),
-    "5.1": (0, 36),
-    "5.4": (1, 15),
-    "5.5": (1, 6),
+DRAWN = {  # for each exercise that speaks of the future, what an answer that sees it is told, and how many leaks
+    "1.1": ("your attention sees its future", 5),
+    "1.5": ("your layer sees its future", 21),
+    "2.1": ("sees 2 tokens of the future", 15),
+    "3.1": ("sees 2 tokens of the future", 17),
+    "3.5": ("treats the text as a circle", 3),
+    "4.1": ("that window ends at token 4", 6),
+    "4.4": ("shows its readers 3 future tokens", 12),
+    "5.1": ("the norm still goes along the sequence", 36),
+    "5.4": ("your block sees the future", 15),
+    "5.5": ("tokens of one piece", 6),
 }
 
 
-@pytest.mark.parametrize(("number", "place", "leaks"), [(n, *found) for n, found in DRAWN.items()])
-def test_the_leak_of_an_answer_is_drawn_in_a_notebook_and_nowhere_else(number, place, leaks, monkeypatch, capsys):
+@pytest.mark.parametrize(("number", "told", "leaks"), [(n, *drawn) for n, drawn in DRAWN.items()])
+def test_the_leak_of_an_answer_is_drawn_in_a_notebook_and_nowhere_else(number, told, leaks, monkeypatch, capsys):
     space = {}
-    exec(PREAMBLE + WRONG[number][place][0], space)
+    wrong = next(code for code, reason, *_ in WRONG[number] if told in reason)
+    exec(PREAMBLE + wrong, space)
     check(number, space["answer"])
     assert plt.get_fignums() == []
     monkeypatch.setattr(plt, "get_backend", lambda: "module://matplotlib_inline.backend_inline")

@@ -68,5 +68,5 @@ def size_images(app: Any, error: Exception | None) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.connect("build-finished", size_images)
+    app.connect("build-finished", size_images, priority=600)  # after codeautolink, which takes pages apart
     return {"parallel_read_safe": True, "parallel_write_safe": True}
