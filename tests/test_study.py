@@ -530,13 +530,19 @@ def test_rates_are_tried_without_the_digits_that_are_reported():
 def test_reported_runs_are_grouped_by_model_and_seed():
     records = study.load_study("head-to-head-equal-time")
     losses, training = study.by_model(records)
-    assert set(losses) == {r["run"]["name"].removesuffix(", equal time") for r in records}
+    assert set(losses) == {study.model_name(r) for r in records}
     assert all(sorted(found) == [0, 1, 2, 3, 4] for found in losses.values())
     one = next(r for r in records if r["role"] == "reported" and r["run"]["training"]["seed"] == 3)
-    name = one["run"]["name"].removesuffix(", equal time")
+    name = study.model_name(one)
     assert losses[name][3] == one["test"]["loss"] != one["validation"]["loss"]
     assert study.by_model(records, "validation")[0][name][3] == one["validation"]["loss"]
     assert training[name]["learning_rate"] == one["run"]["training"]["learning_rate"]
+
+
+@pytest.mark.parametrize("budget", ["", ", equal time", ", equal work"])
+def test_a_budget_is_no_part_of_a_models_name(budget):
+    model = "Hourglass, equal multiply-adds"
+    assert study.model_name({"run": {"name": model + budget}}) == model
 
 
 def test_the_rates_that_were_tried_are_in_order_and_hold_the_chosen_one_inside():
@@ -549,7 +555,7 @@ def test_the_rates_that_were_tried_are_in_order_and_hold_the_chosen_one_inside()
         assert rates == sorted(rates)
         assert rates[0] < training[name]["learning_rate"] == min(found, key=found.get) < rates[-1]
     one = next(r for r in records if r["role"] == "tuning")
-    name = one["run"]["name"].removesuffix(", equal time")
+    name = study.model_name(one)
     assert tried[name][one["run"]["training"]["learning_rate"]] == one["validation"]["loss"]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import statistics
 import warnings
 from collections.abc import Iterable
@@ -111,10 +112,15 @@ def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
     return groups
 
 
+def model_name(record: Record) -> str:
+    """The name of a run's model: without the budget that a run at equal time or equal work has in its name."""
+    return re.sub(", equal (time|work)$", "", record["run"]["name"])
+
+
 def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, dict[int, float]], dict[str, Record]]:
     """Of reported runs of the protocol: losses by model and seed, and how each model trained.
 
-    A run at equal time goes by the name of its model.
+    A run at equal time or equal work goes by the name of its model.
 
     Args:
         records: of one or more studies; those of runs that only chose a rate are left out.
@@ -124,7 +130,7 @@ def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, d
     training: dict[str, Record] = {}
     for record in records:
         if record["role"] == "reported":
-            name = record["run"]["name"].removesuffix(", equal time")
+            name = model_name(record)
             training[name] = record["run"]["training"]
             losses.setdefault(name, {})[training[name]["seed"]] = record[text]["loss"]
     return losses, training
@@ -133,7 +139,7 @@ def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, d
 def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
     """Of runs of the protocol that chose a rate: validation losses by model and rate, in the order of the rates.
 
-    A run at equal time goes by the name of its model.
+    A run at equal time or equal work goes by the name of its model.
 
     Args:
         records: of one budget, of one or more studies; reported runs are left out.
@@ -141,7 +147,7 @@ def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
     tried: dict[str, dict[float, float]] = {}
     for record in sorted(records, key=lambda r: r["run"]["training"]["learning_rate"]):
         if record["role"] == "tuning":
-            name = record["run"]["name"].removesuffix(", equal time")
+            name = model_name(record)
             tried.setdefault(name, {})[record["run"]["training"]["learning_rate"]] = record["validation"]["loss"]
     return tried
 
