@@ -66,8 +66,8 @@ def cell(svg):
 
 def test_a_picture_without_a_caption_and_a_larger_svg_are_not_kept():
     incompressible = base64.b64encode(bytes(range(256)) * 2).decode() + "".join(map(chr, range(300, 900)))
-    caption = v4.new_markdown_cell("**Figure 4.2.** Something is shown.")
-    cells = [cell("<svg/>"), caption, cell("<svg/>"), v4.new_markdown_cell("Text."), cell(incompressible), caption]
+    text, *captions = map(v4.new_markdown_cell, ("Text.", *["**Figure 4.2.** Something is shown."] * 2))
+    cells = [cell("<svg/>"), captions[0], cell("<svg/>"), text, cell(incompressible), captions[1]]
     notebook = v4.new_notebook(cells=cells)
     assert pictures.take_vectors(notebook) == {"fig-4-2": "<svg/>"}
     abouts = [c.outputs[0].metadata["image/png"] for c in cells if c.cell_type == "code"]
