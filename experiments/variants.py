@@ -97,20 +97,34 @@ def primer_part(*, shared_keys: bool = False, norms: bool = False, n_heads: int 
     return model
 
 
-def changed_gates(*, near: int | None = None, bias: float | None = None, **options: Any) -> LanguageModel:
-    """A gMLP whose matrices have weights for the nearest tokens only, or whose gates start with another bias.
+def changed_gates(
+    *,
+    near: int | None = None,
+    bias: float | None = None,
+    within: float | None = None,
+    last_zero: bool = True,
+    **options: Any,
+) -> LanguageModel:
+    """A gMLP whose matrices have weights for the nearest tokens only, or whose blocks start in another way.
 
     Args:
         near: tokens, counted from the current one back; the weights of all others start at 0 and stay there.
         bias: the start of each b.
+        within: each W starts uniform between minus and plus this.
+        last_zero: whether the last matrix of a block starts at zero; else it starts like the others.
         **options: of :func:`build_model`.
     """
     model = build_model("gmlp", **options)
+    for block in model.modules():
+        if isinstance(block, GMLPBlock) and not last_zero:
+            nn.init.normal_(block.down.weight, std=block.down.in_features**-0.5)
     for gate in model.modules():
         if not isinstance(gate, SpatialGatingUnit):
             continue
         if bias is not None:
             nn.init.constant_(gate.bias, bias)
+        if within is not None:
+            nn.init.uniform_(gate.weight, -within, within)
         if near is not None:
             back = torch.arange(gate.max_seq_len)  # of a Toeplitz kernel
             back = back[:, None] - back if gate.weight.dim() == 2 else back

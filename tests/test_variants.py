@@ -118,6 +118,22 @@ def test_a_gate_may_start_with_another_bias_and_nothing_else():
     assert same_weights(changed, usual)
 
 
+def test_a_gmlp_may_start_with_a_wide_matrix_or_a_last_one_that_is_not_zero_and_nothing_else():
+    usual = made("gmlp").state_dict()
+    for options, names in (
+        ({"within": 0.1}, {"gate.weight"}),
+        ({"last_zero": False}, {"down.weight"}),
+        ({"within": 0.1, "last_zero": False}, {"gate.weight", "down.weight"}),
+    ):
+        changed = made("changed-gates", **options)
+        differs = {key for key, value in changed.state_dict().items() if not torch.equal(value, usual[key])}
+        assert differs == {f"body.{n}.{name}" for n in range(3) for name in names}
+        for block in changed.body if "within" in options else ():
+            assert 0.09 < block.gate.weight.abs().max() <= 0.1
+        for block in changed.body if "last_zero" in options else ():
+            assert block.down.weight.std().item() == pytest.approx(block.down.in_features**-0.5, rel=0.1)
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"weight": "toeplitz"}, {"gate": "linear", "d_ff": 24}, {"d_attention": 8}], ids=str
 )

@@ -8,7 +8,7 @@ from .anchor import ANCHOR
 from .contexts import CONTEXTS, GATE_STUDY, MASKED_64_STUDY, MASKED_STUDY
 from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, HEAD_TO_HEAD, LENGTHS, LONG, SIZES
 from .primer_parts import PRIMER_PARTS
-from .shortening import declare
+from .shortening import RESAMPLING, declare
 
 SHORTENING = declare()
 
@@ -21,6 +21,7 @@ STUDIES: dict[str, Study] = {
         EQUAL_TIME_2000,
         LENGTHS,
         SHORTENING,
+        RESAMPLING,
         PRIMER_PARTS,
         GATE_STUDY,
         CONTEXTS,

@@ -34,6 +34,11 @@ GATES: dict[str, tuple[str, dict[str, Any]]] = {
     "split, Toeplitz, b = 0": ("changed-gates", {"bias": 0.0, "weight": "toeplitz"}),
     "split, 8 near, b = 0": ("changed-gates", {"bias": 0.0, "near": 8}),
     "SwiGLU and convolutions": ("primer-ez", baseline("0.8M") | {"activation": "swiglu"}),
+    # Declared last, when one seed or three of each had been seen in 300 steps at one rate.
+    "split, W within 0.01": ("changed-gates", {"within": 0.01}),
+    "split, W within 0.1": ("changed-gates", {"within": 0.1}),
+    "split, last matrix not zero": ("changed-gates", {"last_zero": False}),
+    "split, last matrix not zero, W within 0.1": ("changed-gates", {"last_zero": False, "within": 0.1}),
 }
 GATE_ENTRIES = tuple(
     Entry(
@@ -92,6 +97,13 @@ GATE_STUDY = Study(
             ("split, Toeplitz, b = 0", "split, b = 0"),
             ("split, 8 near, b = 0", "split, b = 0"),
             ("split, 8 near, b = 0", "split, Toeplitz, b = 0"),
+        ),
+        "starts": pairs(
+            GATE_ENTRIES,
+            ("split, W within 0.01", "split"),
+            ("split, W within 0.1", "split"),
+            ("split, last matrix not zero", "split"),
+            ("split, last matrix not zero, W within 0.1", "split, W within 0.1"),
         ),
         "the best attention": pairs(
             GATE_ENTRIES,

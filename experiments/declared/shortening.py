@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from efficient_transformers.cost import multiply_adds
+from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
 from efficient_transformers.protocol import Entry, Study
 
+from .head_to_head import SHORT
 from .sizes import baseline, on_paper
 from .times import load_times, sizes_key
 
@@ -87,3 +90,24 @@ def declare() -> Study | None:
         for n in (2, 3, 4)
     )
     return Study("shortening", "When does shortening pay?", (*timed, *counted), figures)
+
+
+# The hourglass of the first study shortens by means and repeats windows; every other pair of resamplings meets it.
+(SIMPLEST,) = (entry for entry in SHORT if entry.name == "Hourglass")
+RESAMPLINGS = tuple(
+    replace(
+        SIMPLEST,
+        name=f"{down}, {up}",
+        options=SIMPLEST.options | {"shortening": down, "up_sampling": up},
+        size="0.8M to 1.2M",
+    )
+    for down, up in product(SHORTENINGS, UP_SAMPLINGS)
+    if (down, up) != ("average", "naive")
+)
+RESAMPLING = Study(
+    "resampling-kinds",
+    "Which shortening, with which up-sampling?",
+    RESAMPLINGS,
+    {"resamplings": tuple((entry.label, SIMPLEST.label) for entry in RESAMPLINGS)},
+    borrowed=SHORT,
+)
