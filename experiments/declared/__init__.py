@@ -5,7 +5,7 @@ from __future__ import annotations
 from efficient_transformers.protocol import Study
 
 from .anchor import ANCHOR
-from .contexts import CONTEXTS, GATE_STUDY, MASKED_64_STUDY, MASKED_STUDY
+from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
 from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, HEAD_TO_HEAD, LENGTHS, LONG, SIZES
 from .primer_parts import PRIMER_PARTS
 from .shortening import RESAMPLING, declare
@@ -26,7 +26,6 @@ STUDIES: dict[str, Study] = {
         GATE_STUDY,
         CONTEXTS,
         MASKED_STUDY,
-        MASKED_64_STUDY,
         ANCHOR,
         LONG,
         SIZES,
