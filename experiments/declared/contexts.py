@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from efficient_transformers.protocol import Entry, Study
+from efficient_transformers.study import load_seconds
 
 from .head_to_head import SHORT, families, pairs
 from .sizes import baseline
+from .times import load_times, sizes_key
 
 # The seven from "split, b = 0" on are what a reader asked for who wanted to undo Chapter 5; no run of this study had
 # been made by then, and no loss been looked at when the comparisons were parted into their lists.
@@ -51,10 +53,26 @@ GATE_ENTRIES = tuple(
     )
     for name, (model, options) in GATES.items()
 )
+
+
+def two_layers(gate: str, timed: str) -> Entry:
+    """Two plain layers with the steps that they make, on a quiet machine, while a gMLP makes its own.
+
+    Two measurements say how many, each within one run: a gMLP beside the baseline, and two layers beside its four.
+    """
+    (plain,) = (entry for entry in GATE_ENTRIES if entry.name == "baseline")
+    two = replace(plain, name=f"2 layers in the time of {gate}", options=plain.options | {"n_layers": 2}, size="0.4M")
+    layers, gates = load_times(), load_seconds("gates")
+    ratio = layers[sizes_key(plain)]["seconds"] / layers[sizes_key(two)]["seconds"] * gates[timed] / gates["baseline"]
+    return replace(two, steps=10 * round(plain.steps * ratio / 10))
+
+
+# Declared when all gates had been seen, for a reader who asked what a shallow Transformer does in their time.
+SHALLOW = two_layers("split", "gMLP"), two_layers("split, Toeplitz", "Toeplitz")
 GATE_STUDY = Study(
     "gate-kinds",
     "Which gate, at its own best rate?",
-    GATE_ENTRIES,
+    GATE_ENTRIES + SHALLOW,
     {
         "gates": pairs(
             GATE_ENTRIES,
@@ -104,6 +122,11 @@ GATE_STUDY = Study(
             ("split, W within 0.1", "split"),
             ("split, last matrix not zero", "split"),
             ("split, last matrix not zero, W within 0.1", "split, W within 0.1"),
+        ),
+        "two layers, equal time": pairs(
+            GATE_ENTRIES + SHALLOW,
+            ("split", "2 layers in the time of split"),
+            ("split, Toeplitz", "2 layers in the time of split, Toeplitz"),
         ),
         "the best attention": pairs(
             GATE_ENTRIES,
