@@ -160,9 +160,9 @@ def check_mixing(causal: bool, x: Tensor, cache: Cache | None, mask: Tensor | No
 
 
 class TinyAttention(Attention):
-    r"""Attention with a single small head, without positions: :math:`\mathrm{softmax}(Q K^\top / \sqrt{A})\, V W_o`.
+    r"""Attention with a single small head, without positions: :math:`\mathrm{softmax}(Q K^\top / \sqrt{A})\, V W_O`.
 
-    :math:`W_o` starts at zero, so that the gate it is added to starts as it would without.
+    :math:`W_O` starts at zero, so that the gate it is added to starts as it would without.
 
     Args:
         d_model: channels of the input.
