@@ -70,19 +70,19 @@ CARDS = {
     "04-hourglass": (
         "4.1",
         "Must every layer see every token?",
-        "No, most may see every fourth. But in a minute two plain layers do better, and at 256 characters three do too.",
+        "No, most may see every fourth. But in a minute two plain layers do better, and at 256 characters three do.",
     ),
     "05-gmlp": (
         "5.6",
         "Is attention needed, or does a learned matrix do?",
-        "After 500 steps on 64 characters a matrix is ahead of a plain Transformer, further ahead if it knows distances "
-        "only.",
+        "After 500 steps on 64 characters a matrix is ahead of a plain Transformer, further ahead if it knows "
+        "distances only.",
     ),
     "06-head-to-head": (
         "6.3",
         "Which one should I use, and when?",
-        "After 500 steps at 256 characters a Toeplitz gate leads and a dense one trails. In as much time two plain layers "
-        "are not told apart from the gate; in four times that, Primer EZ's lead is no longer seen.",
+        "After 500 steps at 256 characters a Toeplitz gate leads and a dense one trails. In as much time two plain "
+        "layers are not told apart from the gate; in four times that, Primer EZ's lead is no longer seen.",
     ),
 }
 
@@ -124,8 +124,8 @@ def shallow_layers() -> Finding:
     return Finding(
         f"{signed(eight.mean)}, then {signed(two.mean)}",
         "The right control undoes a win",
-        "After a minute each, at 1,024 characters, an hourglass of eight layers ends far below eight plain layers. In the "
-        f"same minute two plain layers end below the hourglass: it is behind them by {interval(two)}.",
+        "After a minute each, at 1,024 characters, an hourglass of eight layers ends far below eight plain layers. In "
+        f"the same minute two plain layers end below the hourglass: it is behind them by {interval(two)}.",
         "04-hourglass",
         "4.11",
         "fig-4-10",
