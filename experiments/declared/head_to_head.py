@@ -117,10 +117,12 @@ TWO_LAYERS, TOEPLITZ, EZ, HOURGLASS = (
     in_the_time_of(MIDDLE[0], entry)
     for entry in (shallow(2), *entries(("gMLP Toeplitz", "Primer EZ", "Hourglass"), 2000))
 )
+# Declared when after 2,000 steps both had been seen ahead of Primer EZ, or not told apart from it.
+PRIMER, SWIGLU_ALONE = (in_the_time_of(MIDDLE[0], entry) for entry in entries(("Primer", "SwiGLU"), 2000))
 EQUAL_TIME_2000 = Study(
     "head-to-head-equal-time-2000",
     "In the time of four times as many steps, who is ahead of two plain layers?",
-    (TWO_LAYERS, TOEPLITZ, EZ, HOURGLASS),
+    (TWO_LAYERS, TOEPLITZ, EZ, HOURGLASS, PRIMER, SWIGLU_ALONE),
     {
         "two layers or no attention, equal time, 2,000 steps": (
             (TWO_LAYERS.label, MIDDLE[0].label),
@@ -129,6 +131,9 @@ EQUAL_TIME_2000 = Study(
         ),
         "other families, equal time, 2,000 steps": tuple(
             (ours.label, theirs.label) for ours in (EZ, HOURGLASS) for theirs in (MIDDLE[0], TWO_LAYERS)
+        ),
+        "Transformers, equal time, 2,000 steps": tuple(
+            (ours.label, theirs.label) for ours in (PRIMER, SWIGLU_ALONE) for theirs in (MIDDLE[0], TWO_LAYERS)
         ),
     },
     borrowed=MIDDLE,
