@@ -57,7 +57,8 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (fft(more=""), "treats the text as a circle"),
         (fft(conj=".conj()"), "sees the future"),
         (fft(turned=".flip(1)"), "the wrong way round"),
-        (fft(keep="n"), "keep the first T = 8"),
+        (fft(keep="n"), "keep the first T = 9"),
         ("def answer(x, weight): return 2 * x", "numbers differ"),
+        (fft().replace("(y, n, dim=1)", "(y, dim=1)"), "irfft assumes an even one"),
     ],
 }

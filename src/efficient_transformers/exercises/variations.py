@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..attention import rotate
-from .checking import compare, dependence, exercise, expect, show_leaks
+from .checking import close, compare, dependence, exercise, expect, show_leaks
 
 
 def convolved(x: Tensor, weight: Tensor, back: Sequence[int]) -> Tensor:
@@ -122,7 +122,7 @@ def which_bias_matters(answer: Any) -> None:
 
 @exercise("3.5")
 def by_frequencies(answer: Any) -> None:
-    T, W, D = 8, 3, 2
+    T, W, D = 9, 3, 2  # T + W - 1 is odd, which irfft has to be told
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, T, D, generator=generator, requires_grad=True)
     weight = torch.randn(D, W, generator=generator)
@@ -131,6 +131,11 @@ def by_frequencies(answer: Any) -> None:
     longer = isinstance(got, Tensor) and got.shape == (1, T + W - 1, D)
     tail = f"your output has {T + W - 1} tokens, those of the longer transform: keep the first T = {T}"
     expect(not longer, tail)
+    n = T + W - 1
+    waves = torch.fft.rfft(x.detach(), n, dim=1) * torch.fft.rfft(weight.T, n, dim=0)
+    shorter = torch.fft.irfft(waves, dim=1)[:, :T]
+    without = isinstance(got, Tensor) and got.shape == shorter.shape and close(got, shorter)
+    expect(not without, f"without its length irfft assumes an even one, {n - 1}: give it n = {n} too")
     if isinstance(got, Tensor) and got.shape == right.shape and got.grad_fn is not None:
         leak = reads(got, x)
         if future := int((leak.triu(1) > 1e-6).sum()):
