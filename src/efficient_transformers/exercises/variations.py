@@ -122,16 +122,16 @@ def which_bias_matters(answer: Any) -> None:
 
 @exercise("3.5")
 def by_frequencies(answer: Any) -> None:
-    T, W, D = 9, 3, 2  # T + W - 1 is odd, which irfft has to be told
+    T, W, D = 9, 3, 2
+    n = T + W - 1  # odd, which irfft has to be told
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, T, D, generator=generator, requires_grad=True)
     weight = torch.randn(D, W, generator=generator)
     got = answer(x, weight)
     right = convolved(x, weight, range(W)).detach()
-    longer = isinstance(got, Tensor) and got.shape == (1, T + W - 1, D)
-    tail = f"your output has {T + W - 1} tokens, those of the longer transform: keep the first T = {T}"
+    longer = isinstance(got, Tensor) and got.shape == (1, n, D)
+    tail = f"your output has {n} tokens, those of the longer transform: keep the first T = {T}"
     expect(not longer, tail)
-    n = T + W - 1
     waves = torch.fft.rfft(x.detach(), n, dim=1) * torch.fft.rfft(weight.T, n, dim=0)
     shorter = torch.fft.irfft(waves, dim=1)[:, :T]
     without = isinstance(got, Tensor) and got.shape == shorter.shape and close(got, shorter)
@@ -145,7 +145,7 @@ def by_frequencies(answer: Any) -> None:
                 "it runs backward. A complex conjugate turns time round: multiply by the transform itself"
                 if backward
                 else f"a transform of length {T} treats the text as a circle, so that its end wraps round to its "
-                f"beginning. Give both transforms the length T + W − 1 = {T + W - 1}"
+                f"beginning. Give both transforms the length T + W − 1 = {n}"
             )
             tokens = (leak[0] > 1e-6).nonzero().flatten().tolist()
             expect(
