@@ -6,14 +6,13 @@
     python experiments/studies.py --shard 0/4           # a quarter of it; the others can run beside it
     python experiments/studies.py head-to-head --time   # only measure what a step of each takes, on a quiet machine
 
-The studies of before, at one rate, are named too, until their chapters are rewritten; --seeds is for them.
+What a reader trains live, at one rate, is named too; --seeds is for it.
 Results go to experiments/results/, one line per run. One thread each, so that times compare.
 """
 
 from __future__ import annotations
 
 import argparse
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from declared.shortening import TIMED
 from planning import measure, print_plan, run_declared
 
 from efficient_transformers import TrainingConfig
-from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
 from efficient_transformers.recording import Run, run_study, time_steps
 
 RESULTS = Path(__file__).parent / "results"
@@ -31,10 +29,7 @@ SEEDS = (0, 1, 2)
 SMALL = {"steps": 500, "batch_size": 12, "seq_len": 64, "eval_every": 20}  # what the chapters train live
 GRID = SMALL | {"eval_every": 50, "eval_batches": 32}  # for many variants: fewer evaluations, more exact ones
 
-# Chapter 4: every pair of resamplings, in an hourglass of four layers at a context of 256.
-RESAMPLINGS = list(product(SHORTENINGS, UP_SAMPLINGS))
-
-# What a reader trains in Chapters 1 to 3, and in Chapter 4: which loss is normal?
+# What a reader trains in Chapters 1 to 3, and in Chapters 4 and 5: which loss is normal?
 LIVE = [
     *(
         Run(f"{model} {rate:g}", model, TrainingConfig(**SMALL, seed=seed, learning_rate=rate))
@@ -58,16 +53,9 @@ LATER = {"shortening": TIMED}  # declared once its steps are timed, which its bu
 
 STUDIES = {
     "live": LIVE,
-    # Which shortening, with which up-sampling?
-    "resampling": [
-        Run(
-            f"{down}, {up}",
-            "hourglass",
-            TrainingConfig(500, 3, 256, eval_every=50, eval_batches=32, seed=seed),
-            {"hierarchy": "1@1 2@4 1@1", "shortening": down, "up_sampling": up},
-        )
-        for seed in SEEDS
-        for down, up in RESAMPLINGS
+    "gmlp-live": [
+        Run("gMLP", "gmlp", TrainingConfig(300, 12, 64, eval_every=60, eval_batches=32, seed=s), {"max_seq_len": 64})
+        for s in SEEDS
     ],
     "hourglass-live": [
         Run(label, model, TrainingConfig(200, 6, 128, eval_every=200, seed=seed), options)
@@ -118,7 +106,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=f"of {known}; by default those of the protocol, in this order")
     parser.add_argument("--plan", action="store_true", help="print what is missing, with its expected time")
     parser.add_argument("--shard", type=parse_shard, default=(0, 1), help="i/n: the i-th of n parts, counting from 0")
-    parser.add_argument("--seeds", nargs="+", type=int, help="of the runs to make; only for the studies of before")
+    parser.add_argument("--seeds", nargs="+", type=int, help="of the runs to make; only for what a reader trains live")
     parser.add_argument("--time", action="store_true", help="measure seconds per step instead of training")
     arguments = parser.parse_args()
     names = arguments.names or list(DECLARED)

@@ -30,12 +30,13 @@ def changed_baseline(
     *,
     positions: Literal["rotary", "learned"] = "rotary",
     activation: str = "relu",
-    init: Literal["book", "gpt"] = "book",
+    init: Literal["book", "last not zero", "gpt"] = "book",
     **options: Any,
 ) -> LanguageModel:
-    """The baseline with what nanoGPT has instead: learned positions, GELU, or GPT-2's start.
+    """The baseline with what nanoGPT has instead, learned positions, GELU, or GPT-2's start; or with another start.
 
-    That start is a spread of 0.02 for every matrix, and 0.02 / sqrt(2 * layers) for the last one of each branch.
+    "last not zero" starts the last matrix of each branch like the others. GPT-2's start is a spread of 0.02 for every
+    matrix, and 0.02 / sqrt(2 * layers) for these last ones.
     """
     model = build_model("primer-ez", convolve="", activation=activation, **options)
     if positions == "learned":
@@ -43,8 +44,11 @@ def changed_baseline(
             if isinstance(attention, MultiHeadAttention):
                 attention.rotary = False
         model.body = Stack([LearnedPositions(model.d_model, model.max_seq_len), *list(model.body)])  # type: ignore[arg-type]
+    layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
+    if init == "last not zero":
+        for last in (last for layer in layers for last in layer.branch_ends()):
+            nn.init.normal_(last.weight, std=last.in_features**-0.5)  # type: ignore[operator, arg-type]
     if init == "gpt":
-        layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
         for linear in model.modules():
             if isinstance(linear, nn.Linear):
                 nn.init.normal_(linear.weight, std=0.02)
@@ -86,14 +90,28 @@ def uniform(like: torch.Tensor, spread: float) -> torch.Tensor:
     return spread * 3**0.5 * (2 * torch.rand_like(like) - 1)
 
 
-def primer_part(*, shared_keys: bool = False, norms: bool = False, n_heads: int = 4, **options: Any) -> LanguageModel:
-    """Primer EZ with one of the full Primer's further parts: queries made from keys, or its norms and their places."""
+def primer_part(
+    *, shared_keys: bool = False, norms: bool = False, last_zero: bool = True, n_heads: int = 4, **options: Any
+) -> LanguageModel:
+    """Primer EZ with one of the full Primer's further parts.
+
+    Args:
+        shared_keys: queries are made from keys.
+        norms: Primer's norms at their places, behind which the last matrix of a feed-forward network is not zero.
+        last_zero: whether that matrix starts at zero where a norm does not follow it; else it starts like the others.
+        n_heads: of each attention.
+        **options: of :func:`build_model`.
+    """
     model = build_model("primer-ez", n_heads=n_heads, **options)
     D, kind = model.d_model, PrimerLayer if norms else TransformerLayer
     attention = SharedQueryKeyAttention if shared_keys else MultiDConvHeadAttention
     n_layers = len(list(model.body))  # type: ignore[arg-type]
     model.body = Stack([kind(attention(D, n_heads), FeedForward(D, 4 * D, SquaredReLU()), D) for _ in range(n_layers)])
     initialize(model.body)
+    for layer in model.modules():
+        if isinstance(layer, TransformerLayer) and not last_zero:
+            down = layer.branch_ends()[-1]
+            nn.init.normal_(down.weight, std=down.in_features**-0.5)  # type: ignore[operator, arg-type]
     return model
 
 

@@ -8,7 +8,15 @@ import pytest
 import torch
 from scipy import stats
 
-from efficient_transformers.evidence import compare, crossing, holm, paired, pooled_spread, steps_to_loss
+from efficient_transformers.evidence import (
+    compare,
+    crossing,
+    holm,
+    paired,
+    pooled_spread,
+    sampling_error,
+    steps_to_loss,
+)
 
 
 def by_seed(*losses):
@@ -40,6 +48,24 @@ def test_holms_correction_by_hand():
     assert holm([0.04, 0.01]) == pytest.approx([0.04, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+def test_a_sampling_error_by_hand():
+    assert sampling_error([1.0, 3.0, 2.0, 4.0], stretches=2) == pytest.approx(0.5)  # means 2 and 3
+    assert sampling_error([1.0, 3.0], stretches=2) == pytest.approx(1.0)
+
+
+def test_stretches_see_that_neighbors_are_alike_and_single_blocks_do_not():
+    alike = torch.randn(14, generator=torch.Generator().manual_seed(0)).repeat_interleave(14).tolist()
+    expected = torch.tensor(alike[::14]).std().item() / math.sqrt(14)
+    assert sampling_error(alike) == pytest.approx(expected, rel=1e-6)
+    assert sampling_error(alike) > 3 * sampling_error(alike, stretches=196)
+
+
+@pytest.mark.parametrize(("blocks", "stretches"), [([1.0] * 15, 14), ([1.0, 2.0], 1), ([], 14)], ids=str)
+def test_stretches_that_do_not_divide_the_blocks_are_refused(blocks, stretches):
+    with pytest.raises(ValueError, match=f"stretches is {stretches}; expected a divisor of the {len(blocks)} blocks"):
+        sampling_error(blocks, stretches)
 
 
 def test_a_single_pair_is_students_paired_test():

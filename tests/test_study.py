@@ -38,7 +38,7 @@ from efficient_transformers.study import read_records
 
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
-SCRIPTS = {"digits", "gmlp-starts", "hourglass-shifts"}  # each a script of its own
+SCRIPTS = {"digits", "hourglass-shifts"}  # each a script of its own
 NAMES = [name for name in ALL if name not in SCRIPTS | set(DECLARED)]  # before the protocol
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
@@ -173,7 +173,7 @@ def test_where_python_finds_the_source_alone_it_says_to_install_the_package(monk
     monkeypatch.setitem(sys.modules, "efficient_transformers.recorded", None)
     for load in (study.load_study, study.load_seconds):
         with pytest.raises(ModuleNotFoundError, match="install the package: pip install"):
-            load("resampling")
+            load("live")
 
 
 def test_lines_that_are_not_records_are_skipped_and_kept(runs, tmp_path):
@@ -557,21 +557,6 @@ def test_the_rates_that_were_tried_are_in_order_and_hold_the_chosen_one_inside()
     one = next(r for r in records if r["role"] == "tuning")
     name = study.model_name(one)
     assert tried[name][one["run"]["training"]["learning_rate"]] == one["validation"]["loss"]
-
-
-def test_the_starts_of_gmlp_are_those_of_the_script_and_say_where_they_come_from():
-    records, runs = study.load_study("gmlp-starts"), script("gmlp_starts").RUNS
-    described = sorted(json.dumps(run.describe(), sort_keys=True) for run in runs)
-    assert sorted(json.dumps(record["run"], sort_keys=True) for record in records) == described
-    for record in records:
-        training = record["run"]["training"]
-        assert record["metrics"][-1]["step"] == training["steps"]
-        assert math.log(79) - 0.3 < record["metrics"][0]["validation_loss"] < math.log(79) + 0.3
-        assert 1.8 < study.final_loss(record) < 2.4
-        assert len(record["toeplitz"]) == len(record["lag"]) == 8
-        assert all(0 < share <= 1 for share in record["toeplitz"])
-        assert record["machine"].endswith(", 1 thread(s)")
-        assert ("bias" in record) or record["run"]["label"] != "b = 0"
 
 
 def test_the_shifts_of_the_hourglass_are_those_of_the_script_and_a_leak_pays():

@@ -78,6 +78,22 @@ def test_a_baseline_with_nanogpts_choices_has_them():
     assert wide.body[0].attention.rotary
 
 
+def test_last_matrices_that_are_not_zero_start_like_the_others():
+    baseline = build("changed-baseline", **SIZES | {"d_model": 256}, init="last not zero")
+    plain = build("changed-baseline", **SIZES | {"d_model": 256})
+    attention, feed_forward = baseline.body[0].branch_ends()
+    assert attention.weight.std().item() == pytest.approx(256**-0.5, rel=0.05)
+    assert feed_forward.weight.std().item() == pytest.approx(feed_forward.in_features**-0.5, rel=0.05)
+    assert not any(last.weight.any() for last in plain.body[0].branch_ends())
+    primer = build("primer-part", **SIZES, last_zero=False)
+    for layer in primer.body:
+        attention, feed_forward = layer.branch_ends()
+        assert not attention.weight.any()
+        assert feed_forward.weight.std().item() == pytest.approx(feed_forward.in_features**-0.5, rel=0.2)
+    zero = build("primer-part", **SIZES)
+    assert not zero.body[0].feed_forward.down.weight.any()
+
+
 def test_parts_of_primer_are_those_of_primer():
     primer, keys, norms = (
         made("primer", sharing="heads"),

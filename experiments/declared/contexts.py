@@ -41,6 +41,8 @@ GATES: dict[str, tuple[str, dict[str, Any]]] = {
     "split, W within 0.1": ("changed-gates", {"within": 0.1}),
     "split, last matrix not zero": ("changed-gates", {"last_zero": False}),
     "split, last matrix not zero, W within 0.1": ("changed-gates", {"last_zero": False, "within": 0.1}),
+    # Declared when those four had been seen: is it gates alone that the zeros cost?
+    "baseline, last matrix not zero": ("changed-baseline", baseline("0.8M") | {"init": "last not zero"}),
 }
 GATE_ENTRIES = tuple(
     Entry(
@@ -122,6 +124,11 @@ GATE_STUDY = Study(
             ("split, W within 0.1", "split"),
             ("split, last matrix not zero", "split"),
             ("split, last matrix not zero, W within 0.1", "split, W within 0.1"),
+        ),
+        "zeros at the end": pairs(
+            GATE_ENTRIES,
+            ("baseline, last matrix not zero", "baseline"),
+            ("split, last matrix not zero", "baseline, last matrix not zero"),
         ),
         "two layers, equal time": pairs(
             GATE_ENTRIES + SHALLOW,

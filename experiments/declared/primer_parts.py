@@ -46,6 +46,8 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "dilation 2": ("primer-ez", {"dilation": 2}),
     "GELU": ("primer-ez", {"activation": "gelu"}),
 }
+# Declared when all lists at 500 steps had been seen: Primer's norms come with a last matrix that is not zero.
+AWAKE: dict[str, tuple[str, dict[str, Any]]] = {"last matrix not zero": ("primer-part", {"last_zero": False})}
 
 
 def entries(variants: dict[str, tuple[str, dict[str, Any]]], steps: int) -> tuple[Entry, ...]:
@@ -76,6 +78,7 @@ OWN = (
     + entries(STARTS, 500)
     + entries(PARTS, 500)
     + entries(OTHERS, 500)
+    + entries(AWAKE, 500)
 )
 
 PRIMER_PARTS = Study(
@@ -100,6 +103,10 @@ PRIMER_PARTS = Study(
         "starts": against("Primer EZ", 500, *STARTS),
         "full Primer": against("Primer EZ", 500, *PARTS, "Primer"),
         "others": against("Primer EZ", 500, *OTHERS),
+        "norms or start": (
+            *against("Primer EZ", 500, "last matrix not zero"),
+            *against("last matrix not zero", 500, "Primer's norms"),
+        ),
     },
     borrowed=SHORT + MIDDLE,
 )

@@ -58,6 +58,26 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
+def sampling_error(blocks: Sequence[float], stretches: int = 14) -> float:
+    """The standard error of a mean loss, or of a difference of two, as an estimate for more text of this kind.
+
+    Neighboring blocks are alike, so that single ones promise too much: the error is that of the means of long
+    stretches, the method of batch means.
+
+    Args:
+        blocks: losses or differences of equal blocks, in the order of the text.
+        stretches: in how many equal runs of neighbors they are parted.
+
+    Raises:
+        ValueError: if there are fewer than two stretches, or they do not divide the blocks.
+    """
+    fits = stretches > 1 and len(blocks) > 0 and len(blocks) % stretches == 0
+    require(fits, "stretches", stretches, f"a divisor of the {len(blocks)} blocks, at least 2")
+    each = len(blocks) // stretches
+    means = [statistics.fmean(blocks[i : i + each]) for i in range(0, len(blocks), each)]
+    return statistics.stdev(means) / math.sqrt(stretches)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One pair of a figure.

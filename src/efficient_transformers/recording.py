@@ -58,7 +58,6 @@ def execute(
     *,
     show_progress: bool = True,
     change: Callable[[LanguageModel], object] | None = None,
-    measure: Callable[[LanguageModel], Record] | None = None,
 ) -> Record:
     """Train, and return the record: the run, its metrics, and where they come from.
 
@@ -66,7 +65,6 @@ def execute(
         run: what to train.
         show_progress: a bar.
         change: what is done to the model before it trains.
-        measure: more for the record, from the trained model.
 
     Raises:
         FloatingPointError: if a loss is not finite; such a run has no record.
@@ -81,7 +79,6 @@ def execute(
         "run": run.describe(),
         "parameters": parameter_count(model),
         "metrics": [{k: round(v, 4) for k, v in finite(record).items()} for record in metrics],
-        **({} if measure is None else measure(model)),
         **environment(),
     }
 

@@ -39,7 +39,7 @@ class Score:
 
     @property
     def standard_error(self) -> float:
-        """Of the loss as an estimate for more text of this kind; 0 for a single block."""
+        """Of the loss, as if blocks were independent (:func:`.evidence.sampling_error`); 0 for a single block."""
         blocks = torch.tensor(self.blocks, dtype=torch.float64)
         return float(blocks.std() / len(blocks) ** 0.5) if len(blocks) > 1 else 0.0
 
