@@ -46,8 +46,8 @@ def changed_baseline(
         model.body = Stack([LearnedPositions(model.d_model, model.max_seq_len), *list(model.body)])  # type: ignore[arg-type]
     layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
     if init == "last not zero":
-        for last in (last for layer in layers for last in layer.branch_ends()):
-            nn.init.normal_(last.weight, std=last.in_features**-0.5)  # type: ignore[operator, arg-type]
+        for layer in layers:
+            start_like_the_others(*layer.branch_ends())
     if init == "gpt":
         for linear in model.modules():
             if isinstance(linear, nn.Linear):
@@ -56,6 +56,12 @@ def changed_baseline(
             for last in layer.branch_ends():
                 nn.init.normal_(last.weight, std=0.02 / (2 * len(layers)) ** 0.5)  # type: ignore[arg-type]
     return model
+
+
+def start_like_the_others(*last: nn.Module) -> None:
+    """The last matrices of branches, which :func:`.initialize` sets to zero, get the spread of all others."""
+    for linear in last:
+        nn.init.normal_(linear.weight, std=linear.in_features**-0.5)  # type: ignore[operator, arg-type]
 
 
 def started_kernels(
@@ -110,8 +116,7 @@ def primer_part(
     initialize(model.body)
     for layer in model.modules():
         if isinstance(layer, TransformerLayer) and not last_zero:
-            down = layer.branch_ends()[-1]
-            nn.init.normal_(down.weight, std=down.in_features**-0.5)  # type: ignore[operator, arg-type]
+            start_like_the_others(layer.branch_ends()[-1])
     return model
 
 
@@ -135,7 +140,7 @@ def changed_gates(
     model = build_model("gmlp", **options)
     for block in model.modules():
         if isinstance(block, GMLPBlock) and not last_zero:
-            nn.init.normal_(block.down.weight, std=block.down.in_features**-0.5)
+            start_like_the_others(block.down)
     for gate in model.modules():
         if not isinstance(gate, SpatialGatingUnit):
             continue

@@ -39,7 +39,7 @@ from efficient_transformers.study import read_records
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
 SCRIPTS = {"digits", "hourglass-shifts"}  # each a script of its own
-NAMES = [name for name in ALL if name not in SCRIPTS | set(DECLARED)]  # before the protocol
+NAMES = [name for name in ALL if name not in SCRIPTS | set(DECLARED)]  # beside the protocol
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
 

@@ -47,7 +47,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "GELU": ("primer-ez", {"activation": "gelu"}),
 }
 # Declared when all lists at 500 steps had been seen: Primer's norms come with a last matrix that is not zero.
-AWAKE: dict[str, tuple[str, dict[str, Any]]] = {"last matrix not zero": ("primer-part", {"last_zero": False})}
+NOT_ZERO: dict[str, tuple[str, dict[str, Any]]] = {"last matrix not zero": ("primer-part", {"last_zero": False})}
 
 
 def entries(variants: dict[str, tuple[str, dict[str, Any]]], steps: int) -> tuple[Entry, ...]:
@@ -78,7 +78,7 @@ OWN = (
     + entries(STARTS, 500)
     + entries(PARTS, 500)
     + entries(OTHERS, 500)
-    + entries(AWAKE, 500)
+    + entries(NOT_ZERO, 500)
 )
 
 PRIMER_PARTS = Study(
