@@ -59,7 +59,7 @@ CARDS = {
     "02-primer-ez": (
         "2.3",
         "What do a squared ReLU and a three-token convolution buy?",
-        "Fewer steps to the same loss, and less time. After four times as many steps the clock shows no saving.",
+        "Fewer steps to the same loss, and less time. After four times as many steps the clock shows hardly a saving.",
     ),
     "03-primer-variations": (
         "3.6",

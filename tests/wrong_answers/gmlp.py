@@ -36,7 +36,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("def answer(kernel):\n    return torch.diag(kernel)", "your matrix at [1, 0] is 0; expected 2"),
     ],
     "5.3": [
-        ("def answer(D):\n    return 2 * D", "only half of the F channels are multiplied by W"),
+        ("def answer(D):\n    return 2 * D", "W multiplies half of the F channels, and attention takes two products"),
         ("def answer(D):\n    return 8 * D", "two products of n × n × D, not four"),
         ("def answer(D):\n    return D", "count the second product of attention"),
         ("def answer(D):\n    return 3 * D", "the gate takes 2,400 multiply-adds for 10 tokens"),

@@ -85,7 +85,7 @@ def equal_cost(answer: Any) -> None:
         gate, attention = n * n * F_ / 2, 2 * n * n * D
         hint = ""
         if F_ == 2 * D:
-            hint = ": only half of the F channels are multiplied by W"
+            hint = ": W multiplies half of the F channels, and attention takes two products"
         if F_ == 8 * D:
             hint = ": attention has two products of n × n × D, not four"
         if F_ == D:
