@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from declared import STUDIES as DECLARED
-from declared.shortening import TIMED
 from planning import measure, print_plan, run_declared
 
 from efficient_transformers import TrainingConfig
@@ -47,9 +46,6 @@ HOURGLASS_LIVE: dict[str, tuple[str, dict[str, Any]]] = {
         {"hierarchy": "1@1 2@4 1@1", "shortening": "attention", "up_sampling": "attention"},
     ),
 }
-
-LATER = {"shortening": TIMED}  # declared once its steps are timed, which its budgets are made of
-
 
 STUDIES = {
     "live": LIVE,
@@ -101,7 +97,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    known = [*dict.fromkeys([*DECLARED, *LATER, *STUDIES, *ONLY_TIMED])]
+    known = [*DECLARED, *STUDIES, *ONLY_TIMED]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {known}; by default those of the protocol, in this order")
     parser.add_argument("--plan", action="store_true", help="print what is missing, with its expected time")
@@ -117,8 +113,6 @@ def main() -> None:
     seeds = {run.training.seed for name in names if name in STUDIES for run in STUDIES[name]}
     if unknown_seeds := set(arguments.seeds or ()) - seeds:
         parser.error(f"seeds is {sorted(unknown_seeds)}; expected some of {sorted(seeds)}")
-    if untimed := set(names) & set(LATER) - set(DECLARED) if not arguments.time else set():
-        parser.error(f"names is {sorted(untimed)}; expected studies whose steps are timed: run them with --time first")
     if untrained := sorted(set(names) & set(ONLY_TIMED)) if not arguments.time else ():
         parser.error(f"names is {untrained}; expected studies that are trained, or --time")
     torch.set_num_threads(1)
@@ -126,8 +120,8 @@ def main() -> None:
     if arguments.plan:
         print_plan(declared)
         return
-    if arguments.time and (declared or set(LATER) & set(names)):
-        measure([*(e for name in names for e in LATER.get(name, ())), *(e for s in declared for e in s.entries)])
+    if arguments.time and declared:
+        measure(entry for study in declared for entry in study.entries)
     elif declared:
         run_declared(declared, *arguments.shard)
     at_one_rate = STUDIES | ONLY_TIMED

@@ -24,6 +24,7 @@ from efficient_transformers import (
     build_model,
     initialize,
 )
+from efficient_transformers.checks import require, require_known
 
 
 def changed_baseline(
@@ -38,12 +39,15 @@ def changed_baseline(
     "last not zero" starts the last matrix of each branch like the others. GPT-2's start is a spread of 0.02 for every
     matrix, and 0.02 / sqrt(2 * layers) for these last ones.
     """
+    require_known("positions", positions, ("rotary", "learned"))
+    require_known("init", init, ("book", "last not zero", "gpt"))
     model = build_model("primer-ez", convolve="", activation=activation, **options)
     if positions == "learned":
         for attention in model.modules():
             if isinstance(attention, MultiHeadAttention):
                 attention.rotary = False
-        model.body = Stack([LearnedPositions(model.d_model, model.max_seq_len), *list(model.body)])  # type: ignore[arg-type]
+        body = Stack([LearnedPositions(model.d_model, model.max_seq_len), *list(model.body)])  # type: ignore[arg-type]
+        replace_body(model, body)
     layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
     if init == "last not zero":
         for layer in layers:
@@ -56,6 +60,11 @@ def changed_baseline(
             for last in layer.branch_ends():
                 nn.init.normal_(last.weight, std=0.02 / (2 * len(layers)) ** 0.5)  # type: ignore[arg-type]
     return model
+
+
+def replace_body(model: LanguageModel, body: nn.Module) -> None:
+    """Put other layers into a model, which no config describes from then on, so that it cannot be saved."""
+    model.body, model.config = body, None
 
 
 def start_like_the_others(*last: nn.Module) -> None:
@@ -97,7 +106,15 @@ def uniform(like: torch.Tensor, spread: float) -> torch.Tensor:
 
 
 def primer_part(
-    *, shared_keys: bool = False, norms: bool = False, last_zero: bool = True, n_heads: int = 4, **options: Any
+    *,
+    vocab_size: int,
+    d_model: int,
+    n_layers: int,
+    max_seq_len: int,
+    shared_keys: bool = False,
+    norms: bool = False,
+    last_zero: bool = True,
+    n_heads: int = 4,
 ) -> LanguageModel:
     """Primer EZ with one of the full Primer's further parts.
 
@@ -106,13 +123,13 @@ def primer_part(
         norms: Primer's norms at their places, behind which the last matrix of a feed-forward network is not zero.
         last_zero: whether that matrix starts at zero where a norm does not follow it; else it starts like the others.
         n_heads: of each attention.
-        **options: of :func:`build_model`.
     """
-    model = build_model("primer-ez", n_heads=n_heads, **options)
-    D, kind = model.d_model, PrimerLayer if norms else TransformerLayer
+    sizes: dict[str, Any] = {"d_model": d_model, "n_layers": n_layers, "max_seq_len": max_seq_len, "n_heads": n_heads}
+    model = build_model("primer-ez", vocab_size=vocab_size, **sizes)
+    D, kind = d_model, PrimerLayer if norms else TransformerLayer
     attention = SharedQueryKeyAttention if shared_keys else MultiDConvHeadAttention
-    n_layers = len(list(model.body))  # type: ignore[arg-type]
-    model.body = Stack([kind(attention(D, n_heads), FeedForward(D, 4 * D, SquaredReLU()), D) for _ in range(n_layers)])
+    layers = [kind(attention(D, n_heads), FeedForward(D, 4 * D, SquaredReLU()), D) for _ in range(n_layers)]
+    replace_body(model, Stack(layers))
     initialize(model.body)
     for layer in model.modules():
         if isinstance(layer, TransformerLayer) and not last_zero:
@@ -167,15 +184,20 @@ def two_sided(
     max_seq_len: int,
     d_ff: int | None = None,
     n_heads: int = 4,
-    positions: Literal["rotary", "learned", "none"] = "rotary",
+    positions: Literal["rotary", "learned", "none"] | None = None,
     **options: Any,
 ) -> LanguageModel:
     """A model whose places all see each other: layers of attention, or blocks of gMLP, which need no positions.
 
     Args:
-        positions: of attention.
+        positions: of attention, by default rotary.
         **options: of :class:`GMLPBlock`.
     """
+    require_known("kind", kind, ("attention", "gmlp"))
+    require(positions is None or kind == "attention", "positions", positions, "None, for gMLP")
+    positions = positions or "rotary"
+    require_known("positions", positions, ("rotary", "learned", "none"))
+    require(not options or kind == "gmlp", "options", options, "none, for attention")
     d_ff = 4 * d_model if d_ff is None else d_ff
     layers: list[nn.Module] = []
     if kind == "attention" and positions == "learned":

@@ -11,7 +11,7 @@ from efficient_transformers import (
     diagrams,
     figures,
 )
-from efficient_transformers.study import Difference
+from efficient_transformers.evidence import Comparison
 
 MODELS = ("baseline", "squared ReLU alone", "Primer EZ", "only v", "full Primer", "SwiGLU")
 
@@ -33,7 +33,8 @@ def weights(n, seed=0):
 
 
 def difference(mean, width):
-    return Difference([mean - width / 2, mean, mean + width / 2], mean, mean - width, mean + width)
+    values = [mean - width / 2, mean, mean + width / 2]
+    return Comparison(values, mean, mean - width, mean + width, p=0.04, told_apart=width < abs(mean))
 
 
 def layer(name):

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from efficient_transformers import (
+    AttentionBasedUpSampling,
     AvgPoolShortening,
     Cache,
     CausalDepthwiseConv,
@@ -41,6 +42,7 @@ from efficient_transformers import (
 )
 from efficient_transformers.cost import cost_model
 from efficient_transformers.digits import DigitClassifier, DigitTraining
+from efficient_transformers.products import fft_product, toeplitz
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
 
@@ -115,6 +117,33 @@ BAD = {
     "layer: network of other channels": (
         lambda: layer(feed_forward=FeedForward(16, 8, nn.ReLU())), ValueError, ["feed_forward.d_model is 16", "8, as"]),
     "model: odd heads": (make(d_model=6), ValueError, ["d_model / n_heads is 3", "even"]),
+    "hourglass: shortening of other channels": (
+        resampled(AvgPoolShortening(16, 2), NaiveUpSampling(8, 2)), ValueError, ["shorten.d_model is 16", "8, as the"]),
+    "hourglass: up-sampling that sees later windows": (
+        resampled(AvgPoolShortening(8, 2), AttentionBasedUpSampling(
+            NaiveUpSampling(8, 2), 2, FeedForward(8, 16, nn.ReLU()), causal=False)),
+        ValueError, ["up_sample.causal is False", "True, as the shortening has"]),
+    "resampling: network of other channels": (
+        lambda: AttentionBasedUpSampling(NaiveUpSampling(8, 2), 2, FeedForward(6, 16, nn.ReLU())),
+        ValueError, ["feed_forward.d_model is 6", "8, as the resampled sequence has"]),
+    "rotation of whole numbers": (
+        lambda: rotate(torch.zeros(1, 2, 4, dtype=torch.int64)), TypeError, ["x.dtype is torch.int64", "floating"]),
+    "model: a kernel that no convolution uses": (
+        make(convolve="", kernel_size=7), ValueError, ["kernel_size is 7", "3: it is not used, with convolve=''"]),
+    "model: dilation of a kernel for one token": (
+        make(kernel_size=1, dilation=9), ValueError, ["dilation is 9", "1: it is not used, with kernel_size=1"]),
+    "tiny attention without channels": (
+        lambda: TinyAttention(0, 8, causal=True), ValueError, ["d_model is 0", "at least 1"]),
+    "tiny attention without outputs": (
+        lambda: TinyAttention(8, -1, causal=True), ValueError, ["d_out is -1", "at least 1"]),
+    "Toeplitz matrix of an even number of weights": (
+        lambda: toeplitz(torch.zeros(4)), ValueError, ["kernel.shape is (4,)", "an odd number of weights"]),
+    "transform with a kernel of another length": (
+        lambda: fft_product(torch.zeros(5), torch.zeros(1, 5, 2)), ValueError, ["kernel.shape is (5,)", "(9,), for 5"]),
+    "digits: no block": (lambda: DigitClassifier(n_layers=-1), ValueError, ["n_layers is -1", "at least 1"]),
+    "digits: a rate that is text": (
+        lambda: DigitTraining(learning_rate="3e-3"), TypeError, ["learning_rate is '3e-3'", "a number"]),
+    "digits: a seed that is not whole": (lambda: DigitTraining(seed=1.5), TypeError, ["seed is 1.5", "an int"]),
     # not modules
     "layer: attention that is not a module": (
         lambda: layer(attention=torch.relu), TypeError, ["attention is <built-in", "a torch.nn.Module"]),

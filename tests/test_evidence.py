@@ -131,6 +131,11 @@ def test_no_pairs_and_no_level_are_refused():
         compare({"a": (by_seed(1.0, 2.0), by_seed(1.0, 1.0))}, level=1)
 
 
+def test_a_crossing_needs_a_probability():
+    with pytest.raises(ValueError, match=r"level is 2.0; expected a probability"):
+        crossing({1: [0.1, 0.1], 10: [-0.1, -0.1]}, level=2.0)
+
+
 def test_a_crossing_is_interpolated_on_a_logarithmic_axis():
     found = crossing({100: [0.1, 0.1], 400: [-0.1, -0.1]})
     assert found is not None

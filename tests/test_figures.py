@@ -19,8 +19,8 @@ from efficient_transformers import (
     diagrams,
     figures,
 )
+from efficient_transformers.evidence import Comparison
 from efficient_transformers.figures import charts, maps
-from efficient_transformers.study import Difference
 
 pytestmark = DRAWINGS
 
@@ -216,9 +216,9 @@ def test_a_single_curve_has_no_legend_and_its_axis_may_be_given():
 
 def test_differences_are_grey_where_the_interval_holds_zero():
     rows = {
-        "better": Difference([-0.2, -0.1], -0.15, -0.2, -0.1),
-        "worse": Difference([0.2, 0.1], 0.15, 0.1, 0.2),
-        "unclear": Difference([0.2, -0.1], 0.05, -0.1, 0.2),
+        "better": Comparison([-0.2, -0.1], -0.15, -0.2, -0.1, 0.01, told_apart=True),
+        "worse": Comparison([0.2, 0.1], 0.15, 0.1, 0.2, 0.01, told_apart=True),
+        "unclear": Comparison([0.2, -0.1], 0.05, -0.1, 0.2, 0.6, told_apart=False),
     }
     (ax,) = figures.differences(rows, "loss").axes
     assert [t.get_text() for t in ax.get_yticklabels()] == list(rows)

@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 from torch import nn
+from variants import build
 
-from efficient_transformers import Vocabulary
-from efficient_transformers.corpus import Corpus
-from efficient_transformers.masking import NO_TARGET, MaskedCorpus, hide_tokens, masked_score
+from efficient_transformers import Execution, TrainingConfig, Vocabulary, train
+from efficient_transformers.corpus import NO_TARGET, Corpus
+from efficient_transformers.masking import MaskedCorpus, hide_tokens, masked_score
 from efficient_transformers.scoring import BLOCK, block_starts
 
 TEXT = torch.randint(7, (9_000,), generator=torch.Generator().manual_seed(1))
@@ -41,6 +42,19 @@ def test_a_batch_has_a_target_even_if_none_was_drawn():
     corpus = MaskedCorpus("letters", CORPUS.vocabulary, TEXT, TEXT, share=1e-9)
     _, targets = corpus.batch(2, 8, torch.Generator().manual_seed(0))
     assert (targets != NO_TARGET).sum() == 1
+
+
+def test_pieces_of_a_masked_batch_train_like_the_whole():
+    """Though hidden tokens are spread unevenly over them, and a piece may have none."""
+    ends = []
+    for pieces in (1, 8):
+        torch.manual_seed(0)
+        model = build("two-sided", kind="gmlp", vocab_size=8, d_model=8, n_layers=1, max_seq_len=8)
+        config = TrainingConfig(6, 8, 8, learning_rate=0.01, warmup_steps=1, eval_every=6, eval_batches=1)
+        run = train(model, hide_tokens(CORPUS), config, execution=Execution(accumulation=pieces), show_progress=False)
+        ends.append([*run[-1].values()][2:] + [p.detach().clone() for p in model.parameters()])
+    for whole, piece in zip(*ends, strict=True):
+        torch.testing.assert_close(torch.as_tensor(whole), torch.as_tensor(piece), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1])

@@ -212,6 +212,12 @@ def test_an_expanded_model_can_be_saved_and_loaded(tmp_path):
     assert torch.equal(LanguageModel.from_pretrained(tmp_path / "model")(tokens), model(tokens))
 
 
+def test_an_expanded_model_that_nothing_could_build_again_is_not_saved(tmp_path):
+    model = build_model("hourglass", vocab_size=9, d_model=8, n_heads=2, layer="primer-ez")
+    with pytest.raises(ValueError, match="a model made by build_model"):
+        expand_sharing(model).save_pretrained(tmp_path / "model")
+
+
 # The activation
 
 

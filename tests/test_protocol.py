@@ -401,9 +401,10 @@ def test_runs_at_equal_time_have_the_steps_that_measured_times_allow(timed):
             assert done == pytest.approx(wanted, rel=0.02)
 
 
-def test_equal_time_waits_for_measured_times(timed):
+def test_equal_time_needs_measured_times(timed):
     timed.popitem()
-    assert shortening.declare() is None
+    with pytest.raises(KeyError):
+        shortening.declare()
 
 
 def test_a_pair_that_is_compared_at_equal_steps_sees_the_same_batches():
@@ -491,7 +492,6 @@ def test_times_are_recorded_with_their_spread_and_used_by_the_plan(tmp_path, mon
         (["nonsense"], "names is ['nonsense']; expected some of ['head-to-head', "),
         (["--shard", "4/4"], "shard is '4/4'; expected i/n with i from 0 to n - 1"),
         (["--shard", "half"], "shard is 'half'"),
-        (["later"], "names is ['later']; expected studies whose steps are timed"),
     ],
     ids=str,
 )
@@ -499,7 +499,6 @@ def test_the_script_refuses_what_it_does_not_know(arguments, message, monkeypatc
     import studies
 
     monkeypatch.setattr(sys, "argv", ["studies.py", *arguments])
-    monkeypatch.setitem(studies.LATER, "later", ())
     with pytest.raises(SystemExit):
         studies.main()
     assert message in capsys.readouterr().err

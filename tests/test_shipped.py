@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 import weights
+from helpers import randomize
 from safetensors.torch import save_file
 
 from efficient_transformers import (
@@ -61,6 +62,15 @@ def test_one_command_trains_what_is_not_trained_and_packs_all(monkeypatch, tmp_p
     weights.main()
     wanted = [f"{what} {name}" for name in weights.RECIPES for what in ("train", "pack")]
     assert done == [step for step in wanted if step != "train gmlp"]
+
+
+def test_a_gate_of_a_feed_forward_network_is_packed_whole():
+    model = build_model("primer-ez", vocab_size=9, d_model=16, d_ff=24, activation="swiglu", n_heads=2, n_layers=1)
+    state = randomize(model, 1.0).state_dict()
+    found = pretrained.unpack(pretrained.pack(state))
+    assert found.keys() == state.keys()
+    for name, tensor in state.items():
+        torch.testing.assert_close(found[name], tensor.half().float(), rtol=0, atol=0)
 
 
 @pytest.mark.slow

@@ -284,37 +284,6 @@ def test_a_final_loss_and_a_spread():
         study.mean_and_spread([1.0])
 
 
-def records(**losses):
-    return [
-        {"run": {"label": "a", "training": {"seed": int(s[1:])}}, "metrics": [{"step": 1, "validation_loss": loss}]}
-        for s, loss in losses.items()
-    ]
-
-
-def test_a_paired_difference_is_students_interval():
-    found = study.paired_difference(records(s0=1.5, s1=1.7, s2=1.75), records(s2=1.5, s0=1.4, s1=1.5))
-    assert found.values == pytest.approx([0.1, 0.2, 0.25])
-    mean, spread = 0.55 / 3, (((0.1 - 0.55 / 3) ** 2 + (0.2 - 0.55 / 3) ** 2 + (0.25 - 0.55 / 3) ** 2) / 2) ** 0.5
-    half = 4.302653 * spread / 3**0.5  # t of two degrees of freedom at 97.5 %
-    assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), abs=1e-5)
-    assert not found.is_clear
-    assert str(found) == "+0.183  [-0.006, +0.373]"
-    assert study.paired_difference(records(s0=1.1, s1=1.11), records(s0=1.0, s1=1.0)).is_clear
-
-
-@pytest.mark.parametrize("other", [{"s0": 1.0}, {"s0": 1.0, "s2": 1.0}], ids=str)
-def test_a_difference_needs_the_same_seeds_on_both_sides(other):
-    with pytest.raises(ValueError, match=r"the seeds is \[0, 1\]; expected .* at least two"):
-        study.paired_difference(records(s0=1.0, s1=1.0), records(**other))
-
-
-def test_a_study_of_one_seed_has_a_summary_without_a_spread(runs, tmp_path, monkeypatch):
-    run_study(runs[:1], tmp_path / "one.jsonl")
-    monkeypatch.setattr(study, "files", lambda _: tmp_path)
-    (loss,) = map(study.final_loss, study.load_study("one"))
-    assert study.summary("one").splitlines()[1].endswith(f"{loss:.3f}")
-
-
 def test_steps_are_timed_in_turn_and_what_was_timed_is_recorded(runs, tmp_path, counted, monkeypatch):
     path, other = tmp_path / "r-seconds.json", replace(runs[0], label="other", options=TINY | {"d_model": 16})
     recording.time_steps([runs[0], other], path, rounds=2, steps=3)
@@ -347,18 +316,6 @@ def test_metrics_of_a_record_plot_themselves(runs, tmp_path):
         m["validation_loss"] for m in record["metrics"]
     ]
     plt.close("all")
-
-
-def test_a_summary_has_a_line_for_each_label():
-    header, *lines = study.summary("live").splitlines()
-    assert header.split("  ")[0] == "run"
-    groups = study.by_label(study.load_study("live"))
-    assert len(lines) == len(groups) == 4
-    for line, (label, records) in zip(lines, groups.items(), strict=True):
-        losses = study.mean_and_spread(map(study.final_loss, records))
-        cells = [cell for cell in line.split("  ") if cell.strip()]
-        expected = [label, f"{len(records)}", f"{records[0]['parameters']:,}", "500", losses]
-        assert [cell.strip() for cell in cells] == expected
 
 
 def test_an_unknown_study_lists_the_known_ones():
@@ -537,6 +494,14 @@ def test_reported_runs_are_grouped_by_model_and_seed():
     assert losses[name][3] == one["test"]["loss"] != one["validation"]["loss"]
     assert study.by_model(records, "validation")[0][name][3] == one["validation"]["loss"]
     assert training[name]["learning_rate"] == one["run"]["training"]["learning_rate"]
+
+
+def test_runs_of_several_budgets_are_not_mixed_up():
+    records = study.load_study("head-to-head")
+    with pytest.raises(ValueError, match=r"the records is .*; expected one run of 'Baseline' with seed 0"):
+        study.by_model(records)
+    with pytest.raises(ValueError, match=r"the records is .*; expected one run of 'Baseline' at rate 0.001"):
+        study.rates_tried(records)
 
 
 @pytest.mark.parametrize("budget", ["", ", equal time", ", equal work"])

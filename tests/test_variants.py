@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from declared import STUDIES
@@ -195,6 +197,30 @@ def test_they_are_causal_unless_two_sided_and_train(name):
     assert same == (name != "two-sided")
     model(tokens).square().mean().backward()
     assert model.embedding.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("changed-baseline", {"positions": "lerned"}, "positions is 'lerned'"),
+        ("changed-baseline", {"init": "gtp"}, "init is 'gtp'"),
+        ("two-sided", {"kind": "gMLP"}, "kind is 'gMLP'"),
+        ("two-sided", {"kind": "gmlp", "positions": "learned"}, "positions is 'learned'; expected None, for gMLP"),
+        ("two-sided", {"kind": "attention", "gate": "linear"}, "options is {'gate': 'linear'}; expected none"),
+    ],
+    ids=str,
+)
+def test_a_slip_in_a_declared_study_is_an_error(name, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        made(name, **options)
+    with pytest.raises(TypeError, match="d_ff"):
+        made("primer-part", d_ff=32)
+
+
+def test_a_model_with_other_layers_is_not_saved_as_one_with_those_of_its_name(tmp_path):
+    for model in (made("primer-part", norms=True), made("changed-baseline", positions="learned")):
+        with pytest.raises(ValueError, match="a model made by build_model"):
+            model.save_pretrained(tmp_path / "model")
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))

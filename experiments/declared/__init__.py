@@ -8,9 +8,7 @@ from .anchor import ANCHOR
 from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
 from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, HEAD_TO_HEAD, LENGTHS, LONG, SIZES
 from .primer_parts import PRIMER_PARTS
-from .shortening import RESAMPLING, declare
-
-SHORTENING = declare()
+from .shortening import RESAMPLING, SHORTENING
 
 # In the order of their runs. What has to be cut is cut from the end.
 STUDIES: dict[str, Study] = {
@@ -30,5 +28,4 @@ STUDIES: dict[str, Study] = {
         LONG,
         SIZES,
     )
-    if study is not None
 }

@@ -65,10 +65,8 @@ def equal_work(entry: Entry) -> Entry:
     return replace(entry, name=f"{entry.name}, equal work", steps=10 * round(STEPS * theirs / ours / 10))
 
 
-def declare() -> Study | None:
-    """The study; None as long as steps have not been timed."""
-    if not {sizes_key(entry) for entry in TIMED} <= set(load_times()):
-        return None
+def declare() -> Study:
+    """The study, with the steps that the measured times allow."""
     timed, counted = [equal_time(entry) for entry in TIMED], [equal_work(entry) for entry in COUNTED]
 
     def found(entries: list[Entry], name: str, context: int) -> str:
@@ -91,6 +89,8 @@ def declare() -> Study | None:
     )
     return Study("shortening", "When does shortening pay?", (*timed, *counted), figures)
 
+
+SHORTENING = declare()
 
 # The hourglass of the first study shortens by means and repeats windows; every other pair of resamplings meets it.
 (SIMPLEST,) = (entry for entry in SHORT if entry.name == "Hourglass")

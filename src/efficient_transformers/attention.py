@@ -48,11 +48,13 @@ def rotate(x: Tensor, start: int | Tensor = 0, step: int = 1) -> Tensor:
         The rotated tensor, of the same shape.
 
     Raises:
+        TypeError: if the tensor is not of floating-point numbers.
         ValueError: if ``K`` is odd.
 
     Source: Su et al., RoFormer, 2021, section 3.2.
     """
     T, K = x.shape[-2:]
+    require(x.is_floating_point(), "x.dtype", x.dtype, "a floating-point type", TypeError)
     require(K % 2 == 0, "the number of channels", K, "an even number, for rotary positions")
     exact = torch.promote_types(x.dtype, torch.float32)  # angles of half precision would be far too coarse
     pairs = x.view(*x.shape[:-1], K // 2, 2)  # (..., T, K/2, 2)
@@ -112,6 +114,9 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         d_attention = d_model if d_attention is None else d_attention
+        d_out = d_model if d_out is None else d_out
+        require_int("d_model", d_model, at_least=1)
+        require_int("d_out", d_out, at_least=1)
         check_heads(d_attention, n_heads, rotary)
         require_bool("causal", causal)
         self.d_model, self.n_heads, self.rotary, self.causal = d_model, n_heads, rotary, causal
@@ -119,7 +124,7 @@ class Attention(nn.Module):
         self.query = nn.Linear(d_model, d_attention, bias=False)
         self.key = nn.Linear(d_model, d_attention, bias=False)
         self.value = nn.Linear(d_model, d_attention, bias=False)
-        self.output = nn.Linear(d_attention, d_model if d_out is None else d_out, bias=False)
+        self.output = nn.Linear(d_attention, d_out, bias=False)
 
     def split(self, z: Tensor) -> Tensor:
         """Channels as heads: ``[batch, seq, d_attention]`` to ``[batch, n_heads, seq, d_head]``."""

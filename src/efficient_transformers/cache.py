@@ -29,8 +29,10 @@ class Cache:
     hourglass that is used without a model does not know where a step begins: its caller throws the cache away.
 
     With ``max_seq_len`` the cache is *static*: all buffers have their full size, so that a decoding step under
-    ``torch.compile(model, fullgraph=True, dynamic=False)`` is compiled once, and never again as the text grows. Read
-    the prompt without compilation: the first piece makes the buffers.
+    ``torch.compile(model, fullgraph=True, dynamic=False)`` is compiled once for each kind of step, and never again as
+    the text grows. There is one kind, but for an hourglass, which has one for each place in its coarsest window: for
+    windows of more than eight tokens raise ``torch._dynamo.config.recompile_limit``. Read the prompt without
+    compilation: the first piece makes the buffers.
 
     Args:
         batch_size: the number of sequences that are read side by side.

@@ -135,7 +135,7 @@ def expand_sharing(module: nn.Module, sharing: Sharing = "none") -> nn.Module:
             require(fits, "sharing", sharing, f"a sharing that holds kernels of shape {has} (heads, channels)")
             for name, p in list(conv.named_parameters()):
                 setattr(conv, name, nn.Parameter(p.detach().expand(*wanted, -1).clone()))
-    config = getattr(module, "config", None)
-    if config is not None and "sharing" in config:
-        config["sharing"] = sharing
+    if config := getattr(module, "config", None):
+        # Without that option nothing could build the copy again, so that it has nothing to be saved by.
+        module.config = config | {"sharing": sharing} if "sharing" in config else None  # type: ignore[assignment]
     return module

@@ -50,6 +50,7 @@ WIKIPEDIA = {
 }
 NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA)
 MAPPED_FROM = 2**24  # bytes of a file from which its tokens are mapped instead of loaded
+NO_TARGET = -100  # of a token that does not count in the loss: cross_entropy leaves it out
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .checks import require, require_int
+from .checks import require, require_int, require_number, require_seed
 from .gmlp import GMLPBlock
 from .training import parameter_groups
 
@@ -61,11 +61,12 @@ class DigitClassifier(nn.Module):
         for visible pixels. Hidden ones reach neither the gates nor the mean.
 
     Raises:
-        ValueError: if the images or the mask have another shape.
+        TypeError, ValueError: for a size that is not an int or below 1, and if images or mask have another shape.
     """
 
     def __init__(self, d_model: int = 32, d_ffn: int = 64, *, n_layers: int = 8, side: int = 8) -> None:
         super().__init__()
+        require_int("n_layers", n_layers, at_least=1)
         require_int("side", side, at_least=1)
         self.side = side
         self.embed = nn.Linear(1, d_model)
@@ -102,7 +103,7 @@ class DigitTraining:
         seed: of the model and of the batches.
 
     Raises:
-        TypeError: if ``steps`` or ``batch_size`` is not an int.
+        TypeError: if ``steps``, ``batch_size`` or ``seed`` is not an int, or another is not a number.
         ValueError: for a number out of range.
     """
 
@@ -116,6 +117,9 @@ class DigitTraining:
     def __post_init__(self) -> None:
         require_int("steps", self.steps, at_least=1)
         require_int("batch_size", self.batch_size, at_least=1)
+        require_seed("seed", self.seed)
+        for name in ("learning_rate", "weight_decay", "label_smoothing"):
+            require_number(name, getattr(self, name))
         require(self.learning_rate > 0, "learning_rate", self.learning_rate, "more than 0")
         require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
         smoothing = self.label_smoothing

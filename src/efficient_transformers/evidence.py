@@ -165,7 +165,7 @@ class Crossing:
         return f"{self.at:,.0f}  [{'≤ ' if self.open_below else ''}{low}, {'≥ ' if self.open_above else ''}{high}]"
 
 
-def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05, points: int = 2000) -> Crossing | None:
+def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) -> Crossing | None:
     r"""Where, along budgets or sizes, one model overtakes another; None: no crossing seen.
 
     Between neighbors :math:`a < b` the difference is :math:`d(x) = (1 - w)\, \bar d_a + w\, \bar d_b` with
@@ -181,13 +181,15 @@ def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05, 
     Args:
         differences: for each place, a number above 0, the differences by seed.
         level: one minus the coverage of the interval.
-        points: how finely each stretch between neighbors is looked at.
 
     Raises:
-        ValueError: if there are fewer than two places or one is not above 0, or no place has two values.
+        TypeError: if ``level`` is not a number.
+        ValueError: if ``level`` is not a probability, there are fewer than two places or one is not above 0, or no
+            place has two values.
     """
     from scipy import stats  # heavy libraries are imported where they are used
 
+    require_probability("level", level)
     places = sorted(differences)
     require(len(places) > 1 and places[0] > 0, "differences", places, "at least two places, above 0")
     means = [statistics.fmean(differences[x]) for x in places]
@@ -196,6 +198,7 @@ def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05, 
         return None
     spread, freedom = pooled_spread([differences[x] for x in places])
     reach = float(stats.t.ppf(1 - level / 2, freedom)) * spread / math.sqrt(min(map(len, differences.values())))
+    points = 2000  # how finely each stretch between neighbors is looked at
     unclear: list[tuple[float, bool]] = []  # places in order, and whether 0 is in the interval there
     for i, (a, b) in enumerate(pairwise(places)):
         for j in range(points + (i == len(places) - 2)):
@@ -215,15 +218,14 @@ def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05, 
     return Crossing(at, min(at, unclear[low][0]), max(at, unclear[high][0]), below, above)
 
 
-def steps_to_loss(lengths: Mapping[int, Losses], reference: Losses, level: float = 0.05) -> Crossing | None:
+def steps_to_loss(lengths: Mapping[int, Losses], reference: Losses) -> Crossing | None:
     """How many steps, annealed to their own end, reach the loss of ``reference``: :func:`crossing` of the differences.
 
     Args:
         lengths: for each number of steps, the losses by seed of runs that were annealed to it.
         reference: the losses by seed that are to be reached.
-        level: one minus the coverage of the interval.
 
     Raises:
         ValueError: as for :func:`paired` and :func:`crossing`.
     """
-    return crossing({steps: paired(losses, reference) for steps, losses in lengths.items()}, level)
+    return crossing({steps: paired(losses, reference) for steps, losses in lengths.items()})

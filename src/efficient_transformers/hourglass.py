@@ -48,8 +48,8 @@ class Hourglass(nn.Module):
 
     Raises:
         TypeError: if ``d_model`` is not an int, a stack is not a module, or a shortening or up-sampling has no factor.
-        ValueError: if shortening and up-sampling differ in their factor, for a sequence without tokens, or a cache
-            where the shortening is not causal.
+        ValueError: if shortening and up-sampling differ in their factor or in whether they are causal, or from the
+            hourglass in their channels; for a sequence without tokens, or a cache where the shortening is not causal.
 
     Source: Nawrot et al., 2021, section 2; LayerNorm after each stack as in the released code, the last one being
     the language model's.
@@ -71,8 +71,13 @@ class Hourglass(nn.Module):
             require_module(name, module)
         for name, module in (("shorten", shorten), ("up_sample", up_sample)):
             require(hasattr(module, "factor"), name, type(module).__name__, "a module with a factor", TypeError)
+            channels = getattr(module, "d_model", d_model)  # a module of the reader's may not say
+            require(channels == d_model, f"{name}.d_model", channels, f"{d_model}, as the hourglass has")
         k = shorten.factor
         require(up_sample.factor == k, "up_sample.factor", up_sample.factor, f"{k}, as the shortening has")
+        causal = getattr(shorten, "causal", True)
+        agrees = getattr(up_sample, "causal", causal) == causal
+        require(agrees, "up_sample.causal", not causal, f"{causal}, as the shortening has")
         self.d_model = d_model
         self.before, self.norm_before = before, nn.LayerNorm(d_model)
         self.shorten, self.up_sample = shorten, up_sample

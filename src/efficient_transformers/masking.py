@@ -15,10 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .checks import require, require_probability
-from .corpus import Corpus
+from .corpus import NO_TARGET, Corpus
 from .scoring import BLOCK, TOKENS, Score, block_starts
 
-NO_TARGET = -100  # which cross_entropy leaves out
 PASSES = 7  # so that a seventh is hidden at once, about the 15 % of training
 
 

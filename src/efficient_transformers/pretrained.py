@@ -93,7 +93,8 @@ def pack(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weights in float16, causal spatial matrices as their lower triangles, row by row: see :func:`unpack`."""
     packed = {}
     for name, tensor in state.items():
-        if name.endswith("gate.weight") and tensor.dim() == 2:
+        n = len(state.get(name.removesuffix("weight") + "bias", ()))  # a gate has one for each position
+        if name.endswith("gate.weight") and tensor.shape == (n, n):
             rows, columns = torch.tril_indices(*tensor.shape).unbind()
             name, tensor = name + TRIANGLE, tensor[rows, columns]  # (n(n+1)/2)
         packed[name] = tensor.half()

@@ -222,6 +222,11 @@ class PrimerEZFamily(Family):
         require_known("activation", self.activation, ACTIVATIONS)
         require_known("convolve", self.convolve, SUBSETS)
         check_conv(self.kernel_size, self.sharing, self.dilation, self.bias, self.init)
+        for name in () if self.convolve else ("kernel_size", "sharing", "dilation", "bias", "init"):
+            value, default = getattr(self, name), getattr(type(self), name)
+            require(value == default, name, value, f"{default!r}: it is not used, with convolve=''")
+        used = self.kernel_size > 1 or self.dilation == 1
+        require(used, "dilation", self.dilation, "1: it is not used, with kernel_size=1")
 
     def make_layer(self, sizes: Sizes) -> nn.Module:
         D = sizes.d_model

@@ -91,8 +91,13 @@ def toeplitz(kernel: Tensor) -> Tensor:
 
     Args:
         kernel: ``[2 * seq - 1]``; the weights of the offsets :math:`t - s` from ``1 - seq`` to ``seq - 1``.
+
+    Raises:
+        ValueError: if the number of weights is not odd.
     """
-    T = (kernel.shape[0] + 1) // 2
+    n = kernel.shape[0]
+    require(n % 2 == 1, "kernel.shape", tuple(kernel.shape), "an odd number of weights, 2 * seq - 1")
+    T = (n + 1) // 2
     if is_plain(kernel):  # the faster of the two, which torch.export does not know with a length left open
         return kernel.unfold(0, T, 1).flip(1)  # (T, T): row t is what a window at t sees, read backward
     return kernel.flip(0).as_strided((T, T), (1, 1)).flip(0)  # (T, T): a row is the one above, moved by one
@@ -104,8 +109,12 @@ def fft_product(kernel: Tensor, x: Tensor) -> Tensor:
     Args:
         kernel: ``[2 * seq - 1]``, as for :func:`toeplitz`.
         x: ``[batch, seq, channels]``.
+
+    Raises:
+        ValueError: if there are not so many weights.
     """
     T = x.shape[1]
+    require(kernel.shape[0] == 2 * T - 1, "kernel.shape", tuple(kernel.shape), f"({2 * T - 1},), for {T} tokens")
     wide = torch.promote_types(x.dtype, torch.float32)  # the transform knows no half precision
     spectrum = torch.fft.rfft(kernel.to(wide), 2 * T)[:, None] * torch.fft.rfft(x.to(wide), 2 * T, dim=1)
     y = torch.fft.irfft(spectrum, 2 * T, dim=1)  # (B, 2T, C); what wraps around falls before T - 1

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-from .checks import require, require_int
+from .checks import require, require_int, require_known
 from .study import Record
 
 PROTOCOL = 2  # 1 were the runs at one rate, judged on a few batches of validation text
@@ -24,7 +24,6 @@ SEEDS = (0, 1, 2, 3, 4)
 TUNING_SEED = 100
 RATES = (1e-3, 2e-3, 4e-3)  # where tuning starts: at least two more follow
 TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000
-TOKENS_PER_STEP = 1024
 MAX_EXTENSIONS = 8  # rates beyond the first ones: where more are needed, something else is wrong
 
 Role = Literal["tuning", "reported"]
@@ -50,8 +49,8 @@ class Entry:
 
     Raises:
         TypeError: if a number that counts is not an int.
-        ValueError: if the budget is not longer than the warm-up, seeds repeat or contain the tuning seed, or the rates
-            are too few or not a factor 2 apart.
+        ValueError: if one of these is below 1, the budget is not longer than the warm-up, seeds repeat or contain the
+            tuning seed, the rates are too few or not a factor 2 apart, or the given rate is not above 0.
     """
 
     name: str
@@ -70,7 +69,11 @@ class Entry:
     task: Literal["next", "masked"] = "next"
 
     def __post_init__(self) -> None:
-        require_int("steps", self.steps, at_least=1)
+        for counted in ("steps", "seq_len", "batch_size", "warmup"):
+            require_int(counted, getattr(self, counted), at_least=1)
+        require_known("scored", self.scored, ("test", "validation"))
+        require_known("task", self.task, ("next", "masked"))
+        require(self.rate is None or self.rate > 0, "rate", self.rate, "a rate above 0, or None for a tuned one")
         warmup = self.warmup
         require(self.steps > warmup, "steps", self.steps, f"more than warmup_steps={warmup}: a run is annealed")
         distinct = len(set(self.seeds)) == len(self.seeds) > 1 and TUNING_SEED not in self.seeds
@@ -146,7 +149,8 @@ class Study:
         borrowed: entries of other studies that pairs may name too.
 
     Raises:
-        ValueError: if two entries share a label, a pair names none, or the pair's runs do not see the same batches.
+        ValueError: if two entries share a label, a pair names none, or a pair's runs differ in seeds, corpus, scored
+            part or task. Those of equal steps and sizes of a batch see the same batches.
     """
 
     name: str

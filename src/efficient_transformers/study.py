@@ -14,7 +14,6 @@ import re
 import statistics
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ import torch
 
 from .checks import require, require_known
 from .files import locked, sync
-from .tables import aligned
 from .training import Metrics
 
 Record = dict[str, Any]
@@ -125,6 +123,9 @@ def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, d
     Args:
         records: of one or more studies; those of runs that only chose a rate are left out.
         text: which plays the losses are of, ``"test"`` or ``"validation"``.
+
+    Raises:
+        ValueError: if a model has two runs with one seed, as where runs of several budgets or contexts are mixed.
     """
     losses: dict[str, dict[int, float]] = {}
     training: dict[str, Record] = {}
@@ -132,7 +133,9 @@ def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, d
         if record["role"] == "reported":
             name = model_name(record)
             training[name] = record["run"]["training"]
-            losses.setdefault(name, {})[training[name]["seed"]] = record[text]["loss"]
+            seed, seeds = training[name]["seed"], losses.setdefault(name, {})
+            require(seed not in seeds, "the records", record["run"]["label"], f"one run of {name!r} with seed {seed}")
+            seeds[seed] = record[text]["loss"]
     return losses, training
 
 
@@ -143,56 +146,23 @@ def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
 
     Args:
         records: of one budget, of one or more studies; reported runs are left out.
+
+    Raises:
+        ValueError: if a model has two runs at one rate, as where runs of several budgets or contexts are mixed.
     """
     tried: dict[str, dict[float, float]] = {}
     for record in sorted(records, key=lambda r: r["run"]["training"]["learning_rate"]):
         if record["role"] == "tuning":
-            name = model_name(record)
-            tried.setdefault(name, {})[record["run"]["training"]["learning_rate"]] = record["validation"]["loss"]
+            name, rate = model_name(record), record["run"]["training"]["learning_rate"]
+            rates = tried.setdefault(name, {})
+            require(rate not in rates, "the records", record["run"]["label"], f"one run of {name!r} at rate {rate:g}")
+            rates[rate] = record["validation"]["loss"]
     return tried
 
 
 def final_loss(record: Record) -> float:
     """The last validation loss, in nats per token."""
     return float(record["metrics"][-1]["validation_loss"])
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Final losses minus those of a reference, seed by seed, with the mean and a 95 % interval for it."""
-
-    values: list[float]
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the interval leaves 0 out."""
-        return self.low > 0 or self.high < 0
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.3f}  [{self.low:+.3f}, {self.high:+.3f}]"
-
-
-def paired_difference(records: Iterable[Record], reference: Iterable[Record]) -> Difference:
-    """How much higher the final losses of ``records`` are than those of ``reference``, paired by seed.
-
-    The interval is Student's: mean ± t · s / √n, with s the standard deviation of the n differences. It supposes
-    that they are about normal; with few seeds, this cannot be tested.
-
-    Raises:
-        ValueError: if the seeds are not the same, or fewer than two.
-    """
-    from scipy import stats  # heavy libraries are imported where they are used
-
-    losses = [{r["run"]["training"]["seed"]: final_loss(r) for r in side} for side in (records, reference)]
-    seeds = sorted(losses[0])
-    require(seeds == sorted(losses[1]) and len(seeds) > 1, "the seeds", seeds, f"{sorted(losses[1])}, at least two")
-    ours, theirs = ([side[seed] for seed in seeds] for side in losses)
-    interval = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
-    values = [a - b for a, b in zip(ours, theirs, strict=True)]
-    return Difference(values, statistics.mean(values), float(interval.low), float(interval.high))
 
 
 def metrics_of(record: Record) -> Metrics:
@@ -244,13 +214,3 @@ def mean_and_spread(values: Iterable[float], digits: int = 3) -> str:
     """``mean ± standard deviation`` of at least two numbers."""
     numbers = list(values)
     return f"{statistics.mean(numbers):.{digits}f} ± {statistics.stdev(numbers):.{digits}f}"
-
-
-def summary(name: str) -> str:
-    """A study as a table: for each label the runs, parameters, steps and final validation loss."""
-    rows = [("run", "seeds", "parameters", "steps", "validation loss")]
-    for label, records in by_label(load_study(name)).items():
-        steps = records[0]["run"]["training"]["steps"]
-        losses = mean_and_spread(map(final_loss, records)) if len(records) > 1 else f"{final_loss(records[0]):.3f}"
-        rows.append((label, str(len(records)), f"{records[0]['parameters']:,}", f"{steps:,}", losses))
-    return aligned(rows)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from .checkpoint import Checkpoints, restore
 from .checks import require, require_int, require_number, require_seed
-from .corpus import Corpus
+from .corpus import NO_TARGET, Corpus
 from .execution import Agreement, Execution, plain, processes
 from .files import reason
 from .interrupts import Stop
@@ -147,26 +147,28 @@ def train(
     forward = torch.compile(network) if execution.compile else network
     agree = Agreement()
 
-    def loss_of(inputs: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy in nats per token."""
+    def part_of_loss(inputs: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
+        """What these rows add to the cross-entropy in nats per token of a batch with so many targets; times world."""
         with execution.autocast(accelerator.device):
-            logits = forward(inputs.to(accelerator.device))  # (B/world, T, V)
-        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten().to(accelerator.device))
+            logits = forward(inputs.to(accelerator.device))  # (B/world/pieces, T, V)
+        flat, targets = logits.flatten(0, 1).float(), targets.flatten().to(accelerator.device)
+        return F.cross_entropy(flat, targets, reduction="sum") / (counted / world)
 
     def backward(inputs: Tensor, targets: Tensor) -> float:
-        """Gradients from this process's rows of the global batch, piece by piece; the mean of their losses."""
+        """Gradients from this process's rows of the global batch, piece by piece; their part of the loss."""
         rows = zip(inputs[rank::world].chunk(pieces), targets[rank::world].chunk(pieces), strict=True)
+        counted = (targets != NO_TARGET).sum()  # of the whole batch: hidden tokens are not spread evenly over its rows
         losses: list[Tensor] = []
         for number, piece in enumerate(rows, start=1):
             with nullcontext() if number == pieces else accelerator.no_sync(network):
-                losses.append(loss_of(*piece) / pieces)
+                losses.append(part_of_loss(*piece, counted))
                 accelerator.backward(losses[-1])
         return torch.stack([loss.detach() for loss in losses]).sum().item()
 
     @torch.no_grad()
     def validation_loss() -> float:
         batches = corpus.validation_batches(config.eval_batches, config.batch_size, config.seq_len)
-        losses = torch.stack([loss_of(inputs[rank::world], targets[rank::world]) for inputs, targets in batches])
+        losses = torch.stack([part_of_loss(x[rank::world], y[rank::world], (y != NO_TARGET).sum()) for x, y in batches])
         return accelerator.reduce(losses.mean(), "mean").item()
 
     def rate_before(step: int) -> str:

@@ -120,8 +120,8 @@ class LearnedPositions(nn.Module):
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         T = x.shape[1]
+        check_room(0 if cache is None else cache.length(self), T, len(self.weight))  # before anything is counted
         start = 0 if cache is None else cache.advance(self, T, x.device)
-        check_room(start, T, len(self.weight))
         if isinstance(start, Tensor):
             return x + self.weight[start + torch.arange(T, device=x.device)]
         return x + self.weight[start : start + T]

@@ -10,19 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..gmlp import SpatialGatingUnit
-from .checking import WrongAnswerError, close, compare, dependence, exercise, expect, show_leaks
-
-
-def seeded() -> torch.Generator:
-    """The same numbers for every reader, and the reader's own random state left alone."""
-    return torch.Generator().manual_seed(0)
+from .checking import WrongAnswerError, close, compare, dependence, drawn, exercise, expect, show_leaks
 
 
 @exercise("5.1")
 def repair(answer: Any) -> None:
     """A causal product with normalized tokens: ``answer(weight, x)``."""
     T = 9
-    weight, x = torch.randn(T, T, generator=seeded()), torch.randn(2, T, 8, generator=seeded())
+    weight, x = drawn(0, T, T), drawn(0, 2, T, 8)
     expected = weight.tril() @ F.layer_norm(x, x.shape[2:])
     got = answer(weight, x)
     expect(isinstance(got, Tensor) and got.shape == x.shape, f"expected a tensor of the shape {tuple(x.shape)}")
@@ -124,7 +119,7 @@ BLOCK_MISTAKES = {
 @exercise("5.4")
 def whole_block(answer: Any) -> None:
     """A causal block from a blank: ``answer(x, up, down, weight, bias)``."""
-    g, n, T, D, width = seeded(), 8, 6, 4, 10
+    g, n, T, D, width = torch.Generator().manual_seed(0), 8, 6, 4, 10
     up, down = torch.randn(width, D, generator=g), torch.randn(D, width // 2, generator=g)
     weight, bias = torch.randn(n, n, generator=g), torch.randn(n, generator=g)
     x = torch.randn(2, T, D, generator=g)
@@ -139,9 +134,9 @@ def piece_by_piece(answer: Any) -> None:
     """A gate that reads on where it stopped: ``answer(gate, past, z)`` gives the output and what to remember."""
     gate = SpatialGatingUnit(8, 9, causal=True)
     with torch.no_grad():
-        gate.weight.copy_(torch.randn(9, 9, generator=seeded()))
-        gate.bias.copy_(torch.randn(9, generator=seeded()))
-    z = torch.randn(2, 9, 8, generator=seeded())
+        gate.weight.copy_(drawn(0, 9, 9))
+        gate.bias.copy_(drawn(0, 9))
+    z = drawn(0, 2, 9, 8)
     whole, mixed = gate(z).detach(), gate.norm(z.chunk(2, dim=-1)[1]).detach()
     past, start = torch.zeros(2, 0, 4), 0
     for length in (4, 1, 3, 1):

@@ -10,12 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .checking import WrongAnswerError, close, compare, exercise, expect, show_leaks
-
-
-def seeded(*shape: int) -> Tensor:
-    """The same random numbers for every reader, whose own generator stays as it is."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(4))
+from .checking import WrongAnswerError, close, compare, drawn, exercise, expect, show_leaks
 
 
 def draw_leaks(windows: list[int], k: int) -> None:
@@ -54,7 +49,7 @@ def check_windows(what: str, got: Any, x: Tensor, short: Tensor, k: int) -> None
 def repair_up_sampling(answer: Callable[[Tensor, Tensor, int], Any]) -> None:
     """A function of x (B, T, D), short (B, n, D) and k."""
     for T, k in ((8, 4), (7, 3), (12, 4), (1, 2)):
-        x, short = seeded(2, T, 8), seeded(2, (T - 1) // k + 1, 9)[..., 1:]
+        x, short = drawn(4, 2, T, 8), drawn(4, 2, (T - 1) // k + 1, 9)[..., 1:]
         try:
             got = answer(x, short, k)
         except RuntimeError as error:
@@ -105,7 +100,7 @@ def break_even(answer: Callable[[int], Any]) -> None:
 def max_shortening(answer: Callable[[Tensor, int], Any]) -> None:
     """A function of x (B, T, D) and k: the maximum of each window, (B, n, D)."""
     for T, k in ((8, 4), (9, 4), (11, 4), (7, 3), (1, 4)):
-        x = seeded(2, T, 3) - 2  # mostly negative: a zero is seen at once
+        x = drawn(4, 2, T, 3) - 2  # mostly negative: a zero is seen at once
         x[:, 0, 0] = -1e30  # and so is any other number before the text
         n = (T - 1) // k + 1
         shifted = F.pad(x, (0, 0, k - 1, k), value=-torch.inf)
@@ -136,7 +131,7 @@ def piece_by_piece(answer: Callable[[int], Callable[[Tensor, Tensor], Any]]) -> 
     """A class of k, whose objects are called with pieces of x and the windows that they complete."""
     T, whole = 11, ([11], [4, 4, 3], [3, 1, 1, 4, 2], [2, 9], [1] * 11)
     for k, cuts in itertools.product((4, 3), whole):
-        x, short = seeded(2, T, 8), seeded(2, (T - 1) // k + 1, 9)[..., 1:]
+        x, short = drawn(4, 2, T, 8), drawn(4, 2, (T - 1) // k + 1, 9)[..., 1:]
         up, start, outputs = answer(k), 0, []
         for length in cuts:
             end = start + length

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..inspection import leak_map
-from .checking import compare, exercise, expect, show_leaks
+from .checking import compare, drawn, exercise, expect, show_leaks
 
 LETTERS = "the"
 
@@ -20,11 +20,6 @@ def convolved(x: Tensor, weight: Tensor) -> Tensor:
     """(2.2) for x ``[batch, seq, C]`` and weight ``[C, W]``, column 0 for the current token."""
     padded = F.pad(x, (0, 0, weight.shape[1] - 1, 0)).mT  # (B, C, W-1+T)
     return F.conv1d(padded, weight.flip(1).unsqueeze(1), groups=len(weight)).mT
-
-
-def drawn(numbers: int, *shape: int) -> Tensor:
-    """Normal numbers, the same in every run, whatever the reader has drawn before."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(numbers))
 
 
 class Convolution(nn.Module):

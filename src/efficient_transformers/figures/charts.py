@@ -14,7 +14,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from torch import Tensor
 
 from ..evidence import Comparison
-from ..study import Difference
 from ..training import Metrics
 from .style import (
     DASHES,
@@ -136,7 +135,7 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoo
 
 
 @styled
-def differences(rows: Mapping[str, Difference | Comparison], xlabel: str) -> Figure:
+def differences(rows: Mapping[str, Comparison], xlabel: str) -> Figure:
     """One row for each comparison: a dot per seed, the mean, and its interval; gray where the interval holds 0.
 
     Left of 0 it is teal, right of it crimson.
