@@ -60,11 +60,11 @@ EXAMPLES = {
     "curves log near": lambda: figures.curves({"": {"a": ([64, 1024], [3e-3, 5e-3])}}, "length", "seconds", log=True),
     "curves places": lambda: figures.curves(
         {"": {name: (range(4), [2.0, 2.01, 2.0, 2.02]) for name in ("baseline", "hourglass")}},
-        "t mod 4", "validation loss (nats per character)", marker="o", ylim=(1.9, 2.1),
+        "t mod 4", "validation loss (nats per character)", marker="o",
     ),
-    "losses": lambda: figures.plot_losses(losses(MODELS[:1]), target=4.37, target_name="ln 79").figure,
+    "losses": lambda: figures.plot_losses(losses(MODELS[:1]), target=4.37).figure,
     "losses many": lambda: figures.plot_losses(losses(MODELS)).figure,
-    "compare": lambda: figures.compare_losses(losses(MODELS), target=2.0, zoom=2.8),
+    "compare": lambda: figures.compare_losses(losses(MODELS), target=2.0),
     "compare families": lambda: figures.compare_losses(
         losses(("baseline", "gMLP", "Toeplitz", "aMLP", "aMLP, Toeplitz", "hourglass"))
     ),

@@ -172,17 +172,17 @@ def test_losses_have_units_and_the_models_colors(metrics):
 
 def test_losses_are_drawn_into_the_axes_that_are_given(metrics):
     figure, ax = plt.subplots()
-    assert figures.plot_losses({"some": metrics}, ax, target=2.5, target_name="goal") is ax
+    assert figures.plot_losses({"some": metrics}, ax, target=2.5) is ax
     line, target = ax.lines
     assert line.get_label() == "some"
     assert list(target.get_ydata()) == [2.5, 2.5]
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["some", "goal"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["some"]
     assert figure.axes == [ax]
     plt.close(figure)  # whose style is the user's
 
 
 def test_comparison_is_by_steps_and_by_seconds(metrics):
-    figure = figures.compare_losses({"transformer": metrics, "primer-ez": metrics}, target=2.5, zoom=2.8)
+    figure = figures.compare_losses({"transformer": metrics, "primer-ez": metrics}, target=2.5)
     steps, seconds = figure.axes
     assert [ax.get_xlabel() for ax in figure.axes] == ["step", "training time (s)"]
     assert [ax.get_ylabel() for ax in figure.axes] == ["validation loss\n(nats per character)", ""]
@@ -190,7 +190,7 @@ def test_comparison_is_by_steps_and_by_seconds(metrics):
     assert [[line.get_color() for line in ax.lines[:2]] for ax in figure.axes] == [
         [figures.COLORS[name] for name in ("transformer", "primer-ez")]
     ] * 2
-    assert steps.get_ylim()[1] == seconds.get_ylim()[1] == 2.8
+    assert steps.get_ylim()[1] == seconds.get_ylim()[1] == 2.6
 
 
 def test_curves_have_a_panel_each_and_the_models_colors():
@@ -207,10 +207,9 @@ def test_curves_have_a_panel_each_and_the_models_colors():
     assert [t.get_text() for t in left.get_xticklabels()] == ["1", "10"]
 
 
-def test_a_single_curve_has_no_legend_and_its_axis_may_be_given():
-    (ax,) = figures.curves({"": {"a": (range(4), [1, 2, 3, 4])}}, "x", "y", ylim=(0, None)).axes
+def test_a_single_curve_has_no_legend():
+    (ax,) = figures.curves({"": {"a": (range(4), [1, 2, 3, 4])}}, "x", "y").axes
     assert ax.figure.legends == []
-    assert ax.get_ylim()[0] == 0
     assert [t.get_text() for t in ax.get_xticklabels()] == ["0", "1", "2", "3"]
 
 

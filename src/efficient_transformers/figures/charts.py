@@ -42,7 +42,6 @@ def curves(
     *,
     marker: str = "",
     log: bool = False,
-    ylim: tuple[float | None, float | None] | None = None,
 ) -> Figure:
     """Panels of labelled curves; a curve with a model's name has the model's color, and with ``marker`` its marker."""
     labels = list(dict.fromkeys(itertools.chain.from_iterable(panels.values())))
@@ -60,8 +59,6 @@ def curves(
                 line.set_linestyle(look[label]["linestyle"])
             shown[label] = line
         ax.set(title=title, xlabel=fold(xlabel, wide))
-        if ylim is not None:
-            ax.set_ylim(*ylim)
         few = len(x) < 9
         if log:
             logarithmic(ax, [float(n) for n in x] if few else [], wide)
@@ -98,7 +95,6 @@ def plot_losses(
     *,
     against: str = "step",
     target: float | None = None,
-    target_name: str = "",
 ) -> Axes:
     """Validation loss of each run against ``"step"`` or ``"seconds"``; ``target`` draws a level to reach."""
     figure = None
@@ -109,7 +105,7 @@ def plot_losses(
         every = -(-len(x) // 12)
         ax.plot(x, y, label=label, color=look["color"], marker=look["marker"], markersize=4.5, markevery=every, lw=1.4)
     if target is not None:
-        ax.axhline(target, color=GREY, lw=1, ls="--", label=target_name or "_target")
+        ax.axhline(target, color=GREY, lw=1, ls="--", label="_target")
     unit = {"step": "step", "seconds": "training time (s)"}[against]
     ax.set(xlabel=unit, ylabel="validation loss\n(nats per character)")
     ax.xaxis.set_major_locator(MaxNLocator(5))
@@ -122,12 +118,12 @@ def plot_losses(
 
 
 @styled
-def compare_losses(runs: Mapping[str, Metrics], target: float | None = None, zoom: float = 2.6) -> Figure:
-    """The same runs against steps and against time, below a loss of ``zoom``."""
+def compare_losses(runs: Mapping[str, Metrics], target: float | None = None) -> Figure:
+    """The same runs against steps and against time, where the loss is below 2.6, so that the ends can be told apart."""
     figure, axes = panel_grid(2, 2.9, sharey=True)
     for ax, against in zip(axes, ("step", "seconds"), strict=True):
         plot_losses(runs, ax, against=against, target=target).legend_ = None
-        ax.set_ylim(top=zoom)
+        ax.set_ylim(top=2.6)
     axes[1].set_ylabel("")
     handles, labels = axes[0].get_legend_handles_labels()
     legend_above(figure, dict(zip(labels, handles, strict=True)))

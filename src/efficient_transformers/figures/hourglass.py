@@ -13,9 +13,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from .style import MODELS, OTHERS, SEQUENTIAL, SHAPES, styled
+from .style import GREY, MODELS, OTHERS, SEQUENTIAL, SHAPES, WIDTH, styled
 
-WIDTH = 5.6  # inches, of every figure
 FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
 
 
@@ -41,7 +40,7 @@ def waist(factor: int, tokens: int = 24, *, window: int = 2, reach: int = 7) -> 
         _arrow(ax, (t, 0.32), (t + (middle - t) * 0.3, 0.68))
     for t in readers:
         _arrow(ax, (min(t, end), 1.32), (t, 1.68))
-    ax.axvline(-0.5, color="#777777", lw=0.8, ls="--")
+    ax.axvline(-0.5, color=GREY, lw=0.8, ls="--")
     ax.text(-0.7, 2.45, "zeros", ha="right", va="bottom")
     ax.text(-0.3, 2.45, "text", ha="left", va="bottom")
     ax.set(xlim=(-reach - 0.6, tokens - 0.4), ylim=(-0.5, 2.9), xlabel="token")
@@ -56,7 +55,7 @@ def _box(ax: Axes, first: int, last: int, y: float, color: str, text: str = "") 
     """A box over the tokens ``first`` to ``last``."""
     ax.add_patch(Rectangle((first - 0.44, y - 0.3), last - first + 0.88, 0.6, fc=color, ec="#555555", lw=0.6))
     if text:
-        ax.text((first + last) / 2, y, text, ha="center", va="center", color="#777777" if color == "none" else "black")
+        ax.text((first + last) / 2, y, text, ha="center", va="center", color=GREY if color == "none" else "black")
 
 
 def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -90,7 +89,7 @@ def by_hand(tokens: Tensor, windows: Tensor, inside: Tensor, result: Tensor, k: 
             _arrow(ax, (j * k - k - 0.6, 2), (j * k - k + 0.54, 2))
     for t in range(T):
         _box(ax, t, t, 4, FULL, f"{result[t].item():g}")
-    ax.axvline(-0.5, color="#777777", lw=0.8, ls="--")
+    ax.axvline(-0.5, color=GREY, lw=0.8, ls="--")
     ax.set(xlim=(-k + 0.4, T - 0.4), ylim=(-0.45, 4.45), xlabel="token")
     ax.set_xticks(range(T))
     ax.set_yticks(range(5), ["tokens", "shorten", "inside", "expand", "add"])
@@ -128,7 +127,7 @@ def stairs(losses: Mapping[str, Tensor]) -> Figure:
     for (label, loss), (color, marker) in zip(losses.items(), styles, strict=False):
         change = loss - loss[0]
         ax.plot(range(len(loss)), change, color=color, marker=marker, label=f"{label} ({loss.mean().item():.2f})")
-    ax.axhline(0, color="#777777", lw=0.8, zorder=0)
+    ax.axhline(0, color=GREY, lw=0.8, zorder=0)
     ax.set_xticks(range(len(next(iter(losses.values())))))
     ax.set(xlabel="t mod 4: tokens since the window ended", ylabel="loss, minus that at 0 (nats)")
     ax.legend(title="model (mean loss)", loc="upper left")

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from .style import COLORS, GREY, nth_color, styled
+from .style import COLORS, GREY, WIDTH, nth_color, styled
 
 
 def show_characters(ax: Axes, text: str) -> None:
@@ -26,7 +26,7 @@ def worked_example(
 ) -> Figure:
     """Vectors ``[seq, channels]`` of zeros and ones as squares, scores ``[seq]`` with the last character as bars."""
     figure, axes = plt.subplots(
-        len(vectors) + 1, 1, figsize=(5.6, 1.45 * len(vectors) + 2.0), layout="constrained", sharex=True
+        len(vectors) + 1, 1, figsize=(WIDTH, 1.45 * len(vectors) + 2.0), layout="constrained", sharex=True
     )
     colors = (COLORS["baseline"], COLORS["Primer EZ"])
     for ax, (title, v), color in zip(axes, vectors.items(), colors, strict=False):
@@ -56,13 +56,13 @@ def worked_example(
 def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
     """Kernels ``[layers, channels, kernel_size]`` of each kind: a dot per channel, their mean, the start in gray."""
     figure, axes = plt.subplots(
-        len(kernels), 1, figsize=(5.6, 1.9 * len(kernels) + 0.4), layout="constrained", sharey=True
+        len(kernels), 1, figsize=(WIDTH, 1.9 * len(kernels) + 0.4), layout="constrained", sharey=True
     )
     pale = COLORS["Primer EZ"]
     for row, (kind, weights) in enumerate(kernels.items()):
         L, K, W = weights.shape
         ax = axes[row]
-        ax.axhline(0, color="#777777", lw=0.8)
+        ax.axhline(0, color=GREY, lw=0.8)
         for n in range(L):
             at = [n * (W + 1) + j for j in range(W)]
             for j in range(W):
@@ -95,7 +95,7 @@ def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
 def readings(rows: Mapping[str, tuple[str, Tensor]]) -> Figure:
     """The weights ``[seq]`` that the last character of each text gives to all of them, as bars."""
     figure, axes = plt.subplots(
-        len(rows), 1, figsize=(5.6, 1.55 * len(rows)), layout="constrained", squeeze=False, sharey=True
+        len(rows), 1, figsize=(WIDTH, 1.55 * len(rows)), layout="constrained", squeeze=False, sharey=True
     )
     for ax, (title, (text, weights)) in zip(axes[:, 0], rows.items(), strict=True):
         ax.bar(range(len(text)), weights.tolist(), color=COLORS["Primer EZ"])

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 from torch import Tensor
 
-from .style import COLORS, OTHERS, PLAIN, SEQUENTIAL, styled
+from .style import COLORS, OTHERS, PLAIN, SEQUENTIAL, WIDTH, styled
 
 READS, OTHER_READS, INK = COLORS["transformer"], "#8A8A8A", "#4D4D4D"
 KEY, QUERY = OTHERS[1], COLORS["transformer"]
@@ -27,7 +27,7 @@ def reading(text: str, values: Tensor, weights: Tensor, outputs: Tensor) -> Figu
         weights: the weight of each value in each output, ``[T, T]``.
     """
     T = len(text)
-    figure, ax = plt.subplots(figsize=(5.6, 3.5), layout="constrained")
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.5), layout="constrained")
     for t in range(T):
         last = t == T - 1
         for s in range(t + 1):
@@ -56,7 +56,7 @@ def clock_hands(text: str, keys: Sequence[float], query: float) -> Figure:
         keys: the angle of each turned key, in radians.
         query: the angle of the turned query.
     """
-    figure, axes = plt.subplots(1, len(text), figsize=(5.6, 2.1), layout="constrained")
+    figure, axes = plt.subplots(1, len(text), figsize=(WIDTH, 2.1), layout="constrained")
     for s, (ax, angle) in enumerate(zip(axes, keys, strict=True)):
         ax.add_patch(Circle((0, 0), 1.0, fc="none", ec=OTHER_READS))
         hands = ((QUERY, query, 6.0, 1), (KEY, angle, 3.0, 2))
@@ -78,7 +78,7 @@ def loss_and_landmarks(curve: Mapping[int, float], landmarks: Mapping[str, float
         landmarks: losses by name, drawn as dashed levels; each name stands where the curve does not cross its level.
         band: between which losses the last one should lie, drawn as a bar.
     """
-    figure, ax = plt.subplots(figsize=(5.6, 3.4), layout="constrained")
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     steps, end = list(curve), max(curve)
     for name, loss in landmarks.items():
         ax.axhline(loss, color=OTHER_READS, ls="--", lw=1)
@@ -101,7 +101,7 @@ def head_maps(weights: Tensor, text: str, title: str) -> Figure:
     shown = [{" ": "·", "\n": "¶"}.get(c, c) for c in text]
     H, T = weights.shape[:2]
     rows = -(-H // 2)
-    figure, axes = plt.subplots(rows, 2, figsize=(5.6, 2.9 * rows + 0.6), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(rows, 2, figsize=(WIDTH, 2.9 * rows + 0.6), squeeze=False, layout="constrained")
     for h, ax in enumerate(axes.flat[:H]):
         image = ax.imshow(weights[h].detach().cpu().numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1)
         ax.set_xticks(range(T), shown)

@@ -13,10 +13,10 @@ from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
 from ..convolution import CausalDepthwiseConv
-from .style import COLORS, NEW, PLAIN, SEQUENTIAL, bare_grid, nth_color, styled
+from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, bare_grid, nth_color, styled
 
 PRIMER = COLORS["Primer EZ"]
-BETTER, WORSE, OPEN = nth_color(0), nth_color(1), "#777777"  # no model's colors: a model may be better or worse
+BETTER, WORSE, OPEN = nth_color(0), nth_color(1), GREY  # no model's colors: a model may be better or worse
 PERIODS = {0: "constant", 1 / 6: "6", 1 / 4: "4", 1 / 3: "3", 1 / 2: "2"}  # cycles per token, and tokens per cycle
 
 
@@ -33,25 +33,23 @@ def knobs() -> Figure:
         ("squared ReLU", NEW, "ReLU, GELU, SwiGLU? §3.3"),
         ("down again", PLAIN, ""),
     )
-    figure, ax = plt.subplots(figsize=(5.6, 5.8), layout="constrained")
+    figure, ax = plt.subplots(figsize=(WIDTH, 5.8), layout="constrained")
     x, half, ys = 1.55, 0.98, [7.9, 6.9, 5.9, 4.9, 3.1, 2.1, 1.1, 0.1]
-    ax.plot([x, x], [9.0, -1.5], color="#777777", lw=1, zorder=0)
+    ax.plot([x, x], [9.0, -1.5], color=GREY, lw=1, zorder=0)
     for top, bottom in ((8.6, 4.15), (3.8, -0.65)):  # the stream goes round each branch
-        ax.plot([x, 0.25, 0.25, x], [top, top, bottom, bottom], color="#777777", lw=1, zorder=0)
+        ax.plot([x, 0.25, 0.25, x], [top, top, bottom, bottom], color=GREY, lw=1, zorder=0)
     for y, (label, color, question) in zip(ys, rows, strict=True):
-        box = FancyBboxPatch(
-            (x - half, y - 0.27), 2 * half, 0.54, boxstyle="round,pad=0.02", fc=color, ec="#777777", lw=0.8
-        )
+        box = FancyBboxPatch((x - half, y - 0.27), 2 * half, 0.54, boxstyle="round,pad=0.02", fc=color, ec=GREY, lw=0.8)
         ax.add_patch(box)
         ax.text(x, y, label, ha="center", va="center", color="black")
         if question:
             ax.plot([x + half + 0.05, x + half + 0.3], [y, y], color=PRIMER, lw=1)
             ax.text(x + half + 0.37, y, question, va="center")
     for y in (4.15, -0.65):
-        ax.plot(x, y, "o", markersize=14, mfc=PLAIN, mec="#777777")
+        ax.plot(x, y, "o", markersize=14, mfc=PLAIN, mec=GREY)
         ax.text(x, y, "+", ha="center", va="center", color="black")
     ax.text(x, 9.15, "stream x", ha="center", va="bottom")
-    ax.annotate("", (x, -1.6), (x, -1.4), arrowprops={"arrowstyle": "->", "color": "#777777"})
+    ax.annotate("", (x, -1.6), (x, -1.4), arrowprops={"arrowstyle": "->", "color": GREY})
     ax.set(xlim=(0, 5.6), ylim=(-1.7, 9.6))
     ax.axis("off")
     return figure
@@ -61,7 +59,7 @@ def knobs() -> Figure:
 def waves(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> Figure:
     """For each wave a panel: what goes into a kernel, ``[T]``, and what comes out."""
     figure, axes = plt.subplots(
-        len(pairs), 1, figsize=(5.6, 1.55 * len(pairs) + 0.5), sharex=True, layout="constrained"
+        len(pairs), 1, figsize=(WIDTH, 1.55 * len(pairs) + 0.5), sharex=True, layout="constrained"
     )
     for ax, (title, (into, out)) in zip(axes, pairs.items(), strict=True):
         t = range(len(into))
@@ -90,7 +88,7 @@ def gains(
     """Gain of kernels against frequency; below, the power of a text's signals, if there are any. Pairs of x and y."""
     panels = 1 + (texts is not None)
     figure, axes = plt.subplots(
-        panels, 1, figsize=(5.6, 2.55 * panels + 0.3), squeeze=False, sharex=True, layout="constrained"
+        panels, 1, figsize=(WIDTH, 2.55 * panels + 0.3), squeeze=False, sharex=True, layout="constrained"
     )
     for ax, lines in zip(axes[:, 0], (kernels, texts or {}), strict=False):
         for i, (label, (x, y)) in enumerate(lines.items()):
@@ -108,7 +106,7 @@ def gains(
 @styled
 def kernel_owners(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
     """Which kernel each channel of each head uses: places with one number, and one color, share it."""
-    figure, axes = plt.subplots(len(convolutions), 1, figsize=(5.6, 1.55 * len(convolutions)), layout="constrained")
+    figure, axes = plt.subplots(len(convolutions), 1, figsize=(WIDTH, 1.55 * len(convolutions)), layout="constrained")
     for ax, (title, conv) in zip(axes, convolutions.items(), strict=True):
         count = conv.weight[..., 0].numel()
         kernel = conv.per_channel(torch.arange(count).view(*conv.weight.shape[:2], 1)).view(conv.n_heads, -1)
@@ -126,7 +124,7 @@ def kernel_owners(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
 @styled
 def gain_map(layers: Mapping[str, Mapping[str, Tensor]], start: Tensor) -> Figure:
     """For each layer a panel, for each kernel ``[..., W]`` a dot: its gain for a constant, and for an alternation."""
-    figure, axes = plt.subplots(2, 2, figsize=(5.6, 5.6), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.6), sharex=True, sharey=True, layout="constrained")
     for ax, (title, kinds) in zip(axes.flat, layers.items(), strict=True):
         ax.plot([0, 1.3], [0, 1.3], color="#BBBBBB", lw=0.8, zorder=0)
         for i, (kind, kernels) in enumerate(kinds.items()):
@@ -152,7 +150,7 @@ def ends(kernels: Tensor) -> tuple[Tensor, Tensor]:
 @styled
 def attention_maps(maps: Mapping[str, Tensor], characters: Sequence[str]) -> Figure:
     """Attention of four heads on a short text, ``[T, T]`` each, with the text on both axes."""
-    figure, axes = plt.subplots(2, 2, figsize=(5.6, 5.9), layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.9), layout="constrained")
     shown = ["·" if c == " " else c for c in characters]
     for ax, (title, matrix) in zip(axes.flat, maps.items(), strict=True):
         ax.imshow(matrix.detach().float().cpu().numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, interpolation="nearest")
