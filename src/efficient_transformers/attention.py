@@ -191,6 +191,7 @@ class MultiHeadAttention(Attention):
         ``[batch, seq, d_model]`` to ``[batch, seq, d_model]``.
 
     Raises:
+        TypeError: if a size is not an int, or ``causal`` not a bool.
         ValueError: if ``n_heads`` does not divide ``d_model``, a rotary head has an odd number of channels, or
             attention that is not causal is called with a cache.
 

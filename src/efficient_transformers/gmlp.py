@@ -246,7 +246,7 @@ class GMLPBlock(nn.Module):
         z = self.norm(x)  # (B, T, D)
         attended = None if self.attention is None else self.attention(z, cache, mask)
         z = F.gelu(self.up(z))  # (B, T, F)
-        z = self.gate(z, cache, mask, attended=attended)  # (B, T, F/2)
+        z = self.gate(z, cache, mask, attended=attended)  # (B, T, d_out)
         return x + self.dropout(self.down(z))
 
     def branch_ends(self) -> list[nn.Linear]:

@@ -132,6 +132,7 @@ class LanguageModel(nn.Module):
         Raises:
             ValueError: if there is no such folder, it lacks a file, a file is damaged, it was written in another
                 format, or its weights belong to another configuration.
+            OSError: if a model of the Hub cannot be downloaded.
         """
         if str(folder) in pretrained.pretrained_names():
             return assemble(*pretrained.read(str(folder), map_location), pretrained.locate(folder)).eval()

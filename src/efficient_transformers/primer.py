@@ -68,7 +68,8 @@ class MultiDConvHeadAttention(MultiHeadAttention):
         ``[batch, seq, d_model]`` to ``[batch, seq, d_model]``.
 
     Raises:
-        ValueError: if ``convolve`` is not one of the eight subsets, or for the convolution's arguments.
+        TypeError, ValueError: if ``convolve`` is not one of the eight subsets, and as for the attention and the
+            convolution.
 
     Source: So et al., 2021, abstract and released code.
     """

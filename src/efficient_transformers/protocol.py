@@ -216,10 +216,10 @@ def next_rates(entry: Entry, losses: dict[float, float]) -> list[float]:
             few, f"the best rate of {entry.label!r}", best, f"one inside the grid {coarse}, which was extended often"
         )
         return [best / 2 if best == coarse[0] else best * 2]
-    return [rate for rate in (digits(best / 2**0.5), digits(best * 2**0.5)) if rate not in losses]
+    return [rate for rate in (three_digits(best / 2**0.5), three_digits(best * 2**0.5)) if rate not in losses]
 
 
-def digits(rate: float) -> float:
+def three_digits(rate: float) -> float:
     """A rate with three digits, for tables."""
     return float(f"{rate:.3g}")
 

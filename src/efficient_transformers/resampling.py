@@ -26,6 +26,9 @@ class ShiftRight(nn.Module):
 
     Shapes:
         ``[batch, seq, d_model]`` to ``[batch, n + seq, d_model]``.
+
+    Raises:
+        TypeError, ValueError: if ``n`` is not an int of at least 0.
     """
 
     def __init__(self, n: int) -> None:
@@ -55,6 +58,10 @@ class Shortening(nn.Module):
     Shapes:
         ``[batch, seq, d_model]`` to ``[batch, windows, d_model]``; with a cache, the windows that became complete.
 
+    Raises:
+        TypeError: if a size is not an int, or ``causal`` not a bool.
+        ValueError: if a size is below 1, or for a cache where windows are not causal.
+
     Source: Nawrot et al., Hierarchical Transformers Are More Efficient Language Models, 2021, section 2.
     """
 
@@ -72,7 +79,7 @@ class Shortening(nn.Module):
         require(self.causal or cache is None, "cache", cache, "None, for a shortening that is not causal")
         phase = 0 if cache is None else cache.phase(self, T, k)
         skip = -phase % k if self.causal else 0  # tokens until the next window ends
-        x = self.shift(x, cache) if self.causal else F.pad(x, (0, 0, 0, -T % k))  # (B, k-1+T, D)
+        x = self.shift(x, cache) if self.causal else F.pad(x, (0, 0, 0, -T % k))  # (B, k-1+T, D) or (B, n*k, D)
         n = (x.shape[1] - skip) // k
         if is_plain(x):
             return x[:, skip : skip + n * k].unflatten(1, (n, k))  # (B, n, k, D)
@@ -84,7 +91,11 @@ class Shortening(nn.Module):
 
 
 class AvgPoolShortening(Shortening):
-    """The mean of each window; zeros before the first token count, as in the released code."""
+    r"""The mean of each window, :math:`x'_j = \frac1k \sum_{i=0}^{k-1} x_{jk-i}`.
+
+    Zeros before the first token count, as in the released code; after the last one, where windows are not causal, not.
+    Arguments, shapes and errors are those of :class:`Shortening`.
+    """
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         windows = self.windows(x, cache)  # (B, n, k, D)
@@ -95,7 +106,10 @@ class AvgPoolShortening(Shortening):
 
 
 class LinearPoolingShortening(Shortening):
-    """A projection of each window's ``factor * d_model`` numbers to ``d_model``."""
+    r"""A projection of each window: :math:`x'_j = W\,[x_{jk-k+1}; \dots; x_{jk}]`, with :math:`W` ``[D, k * D]``.
+
+    Arguments, shapes and errors are those of :class:`Shortening`.
+    """
 
     def __init__(self, d_model: int, factor: int, causal: bool = True) -> None:
         super().__init__(d_model, factor, causal)
@@ -114,6 +128,9 @@ class NaiveUpSampling(nn.Module):
 
     Shapes:
         ``[batch, seq, d_model]`` and ``[batch, windows, d_model]`` to ``[batch, seq, d_model]``.
+
+    Raises:
+        TypeError, ValueError: for a size that is not an int or below 1.
 
     Source: Nawrot et al., 2021, section 2.
     """
@@ -147,7 +164,11 @@ class NaiveUpSampling(nn.Module):
 
 
 class LinearUpSampling(NaiveUpSampling):
-    """Like :class:`NaiveUpSampling`, but each shortened vector is projected to ``factor`` different ones."""
+    r"""``factor`` vectors from each shortened one: :math:`y_t = x_t + V_{t \bmod k}\, x'_{\lfloor t/k \rfloor}`.
+
+    The :math:`V_i`, ``[D, D]`` each, are parts of one projection. Arguments, shapes and errors are those of
+    :class:`NaiveUpSampling`.
+    """
 
     def __init__(self, d_model: int, factor: int) -> None:
         super().__init__(d_model, factor)

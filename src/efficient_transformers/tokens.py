@@ -34,6 +34,10 @@ class Vocabulary:
 
     Args:
         characters: each character once, sorted.
+
+    Raises:
+        TypeError: if they are not a string.
+        ValueError: if one stands twice, or they are not sorted.
     """
 
     characters: str

@@ -43,6 +43,10 @@ class TrainingConfig:
         eval_every: steps between evaluations; the first is before step 1, the last after the last step.
         eval_batches: validation batches per evaluation, always the same.
         seed: of the batches and of dropout; the model has its own, used when it was built.
+
+    Raises:
+        TypeError: if a count or the seed is not an int, or a rate, decay or norm not a number.
+        ValueError: for a number out of range.
     """
 
     steps: int = 500

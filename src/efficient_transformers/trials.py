@@ -58,7 +58,7 @@ def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show
         "run": run,
         "parameters": effective_parameters(model),
         "multiply_adds": round(multiply_adds(model, entry.seq_len)),
-        "metrics": [{k: finite(v) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in curve],
+        "metrics": [{k: rounded(v) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in curve],
         "validation": validation,
     }
     if trial.role == "reported":
@@ -83,11 +83,11 @@ def scored(
         found = masked_score(model, tokens, seq_len=seq_len, at_least=min(targets, room), mask_token=mask_token)
     else:
         found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
-    result = {"part": part, "loss": finite(found.loss, 5), "targets": found.targets}
-    result["standard_error"] = finite(found.standard_error, 5)
-    return result | ({"blocks": [finite(loss) for loss in found.blocks]} if blocks else {})
+    result = {"part": part, "loss": rounded(found.loss, 5), "targets": found.targets}
+    result["standard_error"] = rounded(found.standard_error, 5)
+    return result | ({"blocks": [rounded(loss) for loss in found.blocks]} if blocks else {})
 
 
-def finite(value: float, digits: int = 4) -> float | None:
+def rounded(value: float, digits: int = 4) -> float | None:
     """A rounded number for JSON, which knows neither infinity nor NaN; None for those."""
     return round(value, digits) if math.isfinite(value) else None
