@@ -20,7 +20,7 @@ from .checks import is_plain, require, require_int
 
 
 class Cache:
-    """Memory of a model, or of one layer, between the pieces of a sequence.
+    r"""Memory of a model, or of one layer, between the pieces of a sequence.
 
     Pass the same cache with each piece, in order; the outputs are those of the whole sequence. Contents are
     detached: a cache is for decoding, not for training.
@@ -30,8 +30,8 @@ class Cache:
 
     With ``max_seq_len`` the cache is *static*: all buffers have their full size, so that a decoding step under
     ``torch.compile(model, fullgraph=True, dynamic=False)`` is compiled once for each kind of step, and never again as
-    the text grows. There is one kind, but for an hourglass, which has one for each place in its coarsest window: for
-    windows of more than eight tokens raise ``torch._dynamo.config.recompile_limit``. Read the prompt without
+    the text grows. There is one kind, but for an hourglass, which has :math:`1 + \sum (k - 1)` with the factors
+    :math:`k` of its levels: above eight, raise ``torch._dynamo.config.recompile_limit``. Read the prompt without
     compilation: the first piece makes the buffers.
 
     Args:
