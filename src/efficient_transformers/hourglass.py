@@ -71,13 +71,12 @@ class Hourglass(nn.Module):
             require_module(name, module)
         for name, module in (("shorten", shorten), ("up_sample", up_sample)):
             require(hasattr(module, "factor"), name, type(module).__name__, "a module with a factor", TypeError)
-            channels = getattr(module, "d_model", d_model)  # a module of the reader's may not say
-            require(channels == d_model, f"{name}.d_model", channels, f"{d_model}, as the hourglass has")
+            check_channels(name, module, d_model)
         k = shorten.factor
         require(up_sample.factor == k, "up_sample.factor", up_sample.factor, f"{k}, as the shortening has")
-        causal = getattr(shorten, "causal", True)
-        agrees = getattr(up_sample, "causal", causal) == causal
-        require(agrees, "up_sample.causal", not causal, f"{causal}, as the shortening has")
+        causal = is_causal(shorten, True)
+        expected = f"causal={causal}, as the shortening has"
+        require(is_causal(up_sample, causal) == causal, "up_sample", f"one with causal={not causal}", expected)
         self.d_model = d_model
         self.before, self.norm_before = before, nn.LayerNorm(d_model)
         self.shorten, self.up_sample = shorten, up_sample
@@ -91,6 +90,18 @@ class Hourglass(nn.Module):
         if short.shape[1] > 0:
             short = self.norm_inside(self.inside(short, cache))
         return self.after(self.up_sample(x, short, cache), cache)  # (B, T, D)
+
+
+def check_channels(name: str, module: nn.Module, d_model: int) -> None:
+    """Raise unless a resampling and its parts have ``d_model`` channels; a module of the reader's may not say."""
+    for part in ("", ".attention", ".feed_forward"):
+        channels = getattr(getattr(module, part[1:], None) if part else module, "d_model", d_model)
+        require(channels == d_model, f"{name}{part}.d_model", channels, f"{d_model}, as the hourglass has")
+
+
+def is_causal(resampling: nn.Module, default: bool) -> bool:
+    """Whether a resampling, or the attention in it, is causal; ``default`` where neither says."""
+    return bool(getattr(getattr(resampling, "attention", resampling), "causal", default))
 
 
 Pooling = Literal["average", "linear"]

@@ -224,19 +224,13 @@ class Resampling(nn.Module):
         attention: from the resampled sequence :math:`u` to the other one, :math:`m`.
         feed_forward: the position-wise block :math:`F`.
 
-    Raises:
-        ValueError: if they differ in their channels.
-
     Source: Nawrot et al., 2021, section 2, with the norms of a pre-norm layer.
     """
 
     def __init__(self, attention: CrossAttention, feed_forward: FeedForward) -> None:
         super().__init__()
-        D, channels = attention.d_model, getattr(feed_forward, "d_model", attention.d_model)
-        require(channels == D, "feed_forward.d_model", channels, f"{D}, as the resampled sequence has")
-        self.d_model, self.causal = D, attention.causal
         self.attention, self.feed_forward = attention, feed_forward
-        self.norm1, self.norm2 = nn.LayerNorm(D), nn.LayerNorm(D)
+        self.norm1, self.norm2 = nn.LayerNorm(attention.d_model), nn.LayerNorm(attention.d_model)
 
     def resample(self, u: Tensor, memory: Tensor, cache: Cache | None) -> Tensor:
         """The block's output, ``[batch, n, d_model]`` like ``u``."""
@@ -258,6 +252,9 @@ class AttentionBasedShortening(Resampling):
 
     Shapes:
         ``[batch, seq, d_model]`` to ``[batch, windows, d_model]``.
+
+    Raises:
+        TypeError, ValueError: as for the attention.
     """
 
     def __init__(self, pool: Shortening, n_heads: int, feed_forward: FeedForward) -> None:
@@ -280,6 +277,9 @@ class AttentionBasedUpSampling(Resampling):
 
     Shapes:
         ``[batch, seq, d_model]`` and ``[batch, windows, d_model]`` to ``[batch, seq, d_model]``.
+
+    Raises:
+        TypeError, ValueError: as for the attention.
     """
 
     def __init__(

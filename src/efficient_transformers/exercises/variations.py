@@ -99,7 +99,7 @@ def which_bias_matters(answer: Any) -> None:
     good = isinstance(answer, tuple | list) and len(answer) == 2 and all(isinstance(a, str) for a in answer)
     expect(good and set("".join(answer)) <= set("qkv"), f"your answer is {answer!r}; it should be {expected}")
     reasons = {
-        "q": "q's bias meets every key: it adds b · k_s to the score, and k_s differs from key to key",
+        "q": "q's bias meets every key: it adds a · k_s to the score, and k_s differs from key to key",
         "k": "with rotation, k's bias is turned by the position of its key, so q_t · R b differs from key to key",
         "v": "the weights of a row sum to one, so v's bias reaches the output whole",
     }
