@@ -129,10 +129,6 @@ BAD = {
         ValueError, ["up_sample.feed_forward.d_model is 6", "8, as the hourglass has"]),
     "rotation of whole numbers": (
         lambda: rotate(torch.zeros(1, 2, 4, dtype=torch.int64)), TypeError, ["x.dtype is torch.int64", "floating"]),
-    "model: a kernel that no convolution uses": (
-        make(convolve="", kernel_size=7), ValueError, ["kernel_size is 7", "3: it is not used, with convolve=''"]),
-    "model: dilation of a kernel for one token": (
-        make(kernel_size=1, dilation=9), ValueError, ["dilation is 9", "1: it is not used, with kernel_size=1"]),
     "tiny attention without channels": (
         lambda: TinyAttention(0, 8, causal=True), ValueError, ["d_model is 0", "at least 1"]),
     "tiny attention without outputs": (

@@ -208,7 +208,8 @@ class PrimerEZFamily(Family):
     Args:
         activation: of the feed-forward networks; ``"swiglu"`` is gated, with 2/3 of ``d_ff``.
         convolve: as for :class:`MultiDConvHeadAttention`.
-        kernel_size, sharing, dilation, bias, init: as for :class:`CausalDepthwiseConv`.
+        kernel_size, sharing, dilation, bias, init: as for :class:`CausalDepthwiseConv`; without effect where
+            ``convolve`` is empty, so that subsets can be tried side by side.
     """
 
     activation: Activation = "squared-relu"
@@ -223,11 +224,6 @@ class PrimerEZFamily(Family):
         require_known("activation", self.activation, ACTIVATIONS)
         require_known("convolve", self.convolve, SUBSETS)
         check_conv(self.kernel_size, self.sharing, self.dilation, self.bias, self.init)
-        for name in () if self.convolve else ("kernel_size", "sharing", "dilation", "bias", "init"):
-            value, default = getattr(self, name), getattr(type(self), name)
-            require(value == default, name, value, f"{default!r}: it is not used, with convolve=''")
-        used = self.kernel_size > 1 or self.dilation == 1
-        require(used, "dilation", self.dilation, "1: it is not used, with kernel_size=1")
 
     def make_layer(self, sizes: Sizes) -> nn.Module:
         D = sizes.d_model
