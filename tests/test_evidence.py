@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 
 from efficient_transformers.evidence import (
+    Comparison,
     compare,
     crossing,
     holm,
@@ -129,6 +130,11 @@ def test_no_pairs_and_no_level_are_refused():
         compare({})
     with pytest.raises(ValueError, match="level is 1"):
         compare({"a": (by_seed(1.0, 2.0), by_seed(1.0, 1.0))}, level=1)
+
+
+def test_a_comparison_in_few_letters():
+    assert Comparison([0.1], -0.0514, -0.0614, -0.0414, p=0.01, told_apart=True).short() == "-0.051 ± 0.010"
+    assert Comparison([0.1], 0.0, -0.02, 0.02, p=0.9, told_apart=False).short() == "+0.000 ± 0.020 *"
 
 
 def test_a_crossing_needs_a_probability():

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import run_notebooks
+import torch
 from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers.exercises import CHECKS, check
@@ -34,6 +35,17 @@ def verdict(number, code, capsys):
     capsys.readouterr()
     check(number, space["answer"])
     return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", SOLVED)
+def test_a_check_draws_no_random_number_of_the_reader(number, capsys):
+    torch.manual_seed(5)
+    expected = torch.get_rng_state()
+    space = {}
+    exec(PREAMBLE + SOLVED[number], space)
+    torch.set_rng_state(expected)
+    check(number, space["answer"])
+    assert torch.equal(torch.get_rng_state(), expected)
 
 
 def test_each_exercise_has_a_check_a_solution_and_two_wrong_answers():

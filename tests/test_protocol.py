@@ -386,7 +386,7 @@ def test_the_vocabulary_that_sizes_are_counted_with_is_that_of_the_plays():
 def timed(monkeypatch):
     """Made-up times: a microsecond for each channel, layer and so on does not matter here; 50 ms and 100 ms do."""
     made = {times.sizes_key(e): {"seconds": 0.05 * (1 + (e.model == "hourglass"))} for e in shortening.TIMED}
-    monkeypatch.setattr(shortening, "load_times", lambda: made)
+    monkeypatch.setattr(times, "load_times", lambda: made)
     return made
 
 
@@ -403,7 +403,9 @@ def test_runs_at_equal_time_have_the_steps_that_measured_times_allow(timed):
 
 def test_equal_time_needs_measured_times(timed):
     timed.popitem()
-    with pytest.raises(KeyError):
+    with pytest.raises(
+        ValueError, match=r"the entry is 'baseline, .*; expected one whose steps are timed in step-times"
+    ):
         shortening.declare()
 
 

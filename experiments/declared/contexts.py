@@ -10,7 +10,7 @@ from efficient_transformers.study import load_seconds
 
 from .head_to_head import SHORT, families, pairs
 from .sizes import baseline
-from .times import load_times, sizes_key
+from .times import timed_seconds
 
 # The seven from "split, b = 0" on are what a reader asked for who wanted to undo Chapter 5; no run of this study had
 # been made by then, and no loss been looked at when the comparisons were parted into their lists.
@@ -64,8 +64,8 @@ def two_layers(gate: str, timed: str) -> Entry:
     """
     (plain,) = (entry for entry in GATE_ENTRIES if entry.name == "baseline")
     two = replace(plain, name=f"2 layers in the time of {gate}", options=plain.options | {"n_layers": 2}, size="0.4M")
-    layers, gates = load_times(), load_seconds("gates")
-    ratio = layers[sizes_key(plain)]["seconds"] / layers[sizes_key(two)]["seconds"] * gates[timed] / gates["baseline"]
+    gates = load_seconds("gates")
+    ratio = timed_seconds(plain) / timed_seconds(two) * gates[timed] / gates["baseline"]
     return replace(two, steps=10 * round(plain.steps * ratio / 10))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from efficient_transformers.protocol import Entry, Study
 
 from .sizes import D_MODEL, baseline, gmlp, hourglass, row
-from .times import load_times, sizes_key
+from .times import timed_seconds
 
 CONTEXT = 256
 SWIGLU = {"convolve": "", "activation": "swiglu"}
@@ -83,8 +83,7 @@ HEAD_TO_HEAD = Study(
 
 def in_the_time_of(reference: Entry, entry: Entry) -> Entry:
     """The entry with as many steps as it makes, on a quiet machine, while the reference makes its own."""
-    seconds = load_times()
-    ratio = seconds[sizes_key(reference)]["seconds"] / seconds[sizes_key(entry)]["seconds"]
+    ratio = timed_seconds(reference) / timed_seconds(entry)
     return replace(entry, name=f"{entry.name}, equal time", steps=int(reference.steps * ratio))
 
 

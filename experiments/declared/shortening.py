@@ -12,7 +12,7 @@ from efficient_transformers.protocol import Entry, Study
 
 from .head_to_head import SHORT
 from .sizes import baseline, on_paper
-from .times import load_times, sizes_key
+from .times import timed_seconds
 
 SECONDS = 60.0  # of training for each run at equal time
 STEPS = 700  # of the baseline of four layers at a context of 256, whose multiply-adds every run at equal work gets
@@ -44,12 +44,8 @@ COUNTED = tuple(model(name, context) for context in (256, 1024) for name in ("ho
 
 
 def equal_time(entry: Entry) -> Entry:
-    """The entry with the steps that the measured time per step allows.
-
-    Raises:
-        KeyError: if its step has not been timed: times come before budgets, and are not measured again.
-    """
-    steps = SECONDS / load_times()[sizes_key(entry)]["seconds"]
+    """The entry with the steps that the measured time per step allows."""
+    steps = SECONDS / timed_seconds(entry)
     return replace(entry, name=f"{entry.name}, equal time", steps=10 * round(steps / 10))
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from efficient_transformers.checks import require
 from efficient_transformers.protocol import Entry
 from efficient_transformers.study import step_key
 
@@ -20,3 +21,14 @@ def sizes_key(entry: Entry) -> str:
 def load_times() -> dict[str, dict[str, Any]]:
     """The measured times, by :func:`sizes_key`."""
     return {t["key"]: t for t in json.loads(TIMES.read_text(encoding="utf-8"))["times"]} if TIMES.exists() else {}
+
+
+def timed_seconds(entry: Entry) -> float:
+    """What a step of an entry takes.
+
+    Raises:
+        ValueError: if it was never timed: times come before the budgets that are made of them.
+    """
+    key, times = sizes_key(entry), load_times()
+    require(key in times, "the entry", entry.label, f"one whose steps are timed in {TIMES.name}")
+    return float(times[key]["seconds"])

@@ -101,6 +101,10 @@ class Comparison:
         verdict = "" if self.told_apart else ", not told apart"
         return f"{self.mean:+.3f}  [{self.low:+.3f}, {self.high:+.3f}]{verdict}"
 
+    def short(self) -> str:
+        """The mean ± half of the interval, with * where the pair is not told apart, for tables of many columns."""
+        return f"{self.mean:+.3f} ± {(self.high - self.low) / 2:.3f}{'' if self.told_apart else ' *'}"
+
 
 def compare(pairs: Mapping[str, tuple[Losses, Losses]], level: float = 0.05) -> dict[str, Comparison]:
     r"""The pairs of one figure: who is lower, by how much, and whether that can be told.

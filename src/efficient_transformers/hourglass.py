@@ -74,9 +74,9 @@ class Hourglass(nn.Module):
             check_channels(name, module, d_model)
         k = shorten.factor
         require(up_sample.factor == k, "up_sample.factor", up_sample.factor, f"{k}, as the shortening has")
-        causal = is_causal(shorten, True)
-        expected = f"causal={causal}, as the shortening has"
-        require(is_causal(up_sample, causal) == causal, "up_sample", f"one with causal={not causal}", expected)
+        causal = getattr(getattr(shorten, "attention", shorten), "causal", True)
+        reads = getattr(getattr(up_sample, "attention", None), "causal", causal)  # copies read their own window alone
+        require(reads == causal, "up_sample.attention.causal", reads, f"{causal}, as the shortening has")
         self.d_model = d_model
         self.before, self.norm_before = before, nn.LayerNorm(d_model)
         self.shorten, self.up_sample = shorten, up_sample
@@ -94,14 +94,10 @@ class Hourglass(nn.Module):
 
 def check_channels(name: str, module: nn.Module, d_model: int) -> None:
     """Raise unless a resampling and its parts have ``d_model`` channels; a module of the reader's may not say."""
-    for part in ("", ".attention", ".feed_forward"):
-        channels = getattr(getattr(module, part[1:], None) if part else module, "d_model", d_model)
-        require(channels == d_model, f"{name}{part}.d_model", channels, f"{d_model}, as the hourglass has")
-
-
-def is_causal(resampling: nn.Module, default: bool) -> bool:
-    """Whether a resampling, or the attention in it, is causal; ``default`` where neither says."""
-    return bool(getattr(getattr(resampling, "attention", resampling), "causal", default))
+    parts = {f"{name}.{part}": getattr(module, part, None) for part in ("attention", "feed_forward")}
+    for of, part in {name: module, **parts}.items():
+        channels = getattr(part, "d_model", d_model)
+        require(channels == d_model, f"{of}.d_model", channels, f"{d_model}, as the hourglass has")
 
 
 Pooling = Literal["average", "linear"]

@@ -35,6 +35,12 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "\n    return weights / weights.sum(-1, keepdim=True) @ v",
             "dividing them by their sum is 0/0",
         ),
+        (
+            "def answer(q, k, v):"
+            "\n    future = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)"
+            "\n    return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(future, -1e4).softmax(-1) @ v",
+            "a low score is not a weight of 0",
+        ),
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 1).T)", "the wrong way round"),
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 0))", "not even itself"),
         (ATTEND + "def answer(q, k, v): return attend(q, k, v, triangle(q, 1), scale=False)", "the root of K"),

@@ -60,6 +60,12 @@ def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         "the sums are right, but the future is still in the softmax: a later key with a large product rounds all other "
         "weights to 0, and dividing them by their sum is 0/0; set the score to -inf before the softmax",
     )
+    low = torch.cat([-1e6 * q[..., :1, :], k[..., 1:, :]], dim=-2)  # the one key that token 0 sees is far below all
+    expect(
+        close(answer(q, low, v)[..., :1, :], v[..., :1, :]),
+        "a low score is not a weight of 0: where what a token may see scores lower still, the future gets the weight; "
+        "its score must be -inf",
+    )
     no_leak("your attention", seen_by(answer))
 
 

@@ -105,7 +105,7 @@ def plot_losses(
         every = -(-len(x) // 12)
         ax.plot(x, y, label=label, color=look["color"], marker=look["marker"], markersize=4.5, markevery=every, lw=1.4)
     if target is not None:
-        ax.axhline(target, color=GREY, lw=1, ls="--", label="_target")
+        ax.axhline(target, color=GREY, lw=1, ls="--")
     unit = {"step": "step", "seconds": "training time (s)"}[against]
     ax.set(xlabel=unit, ylabel="validation loss\n(nats per character)")
     ax.xaxis.set_major_locator(MaxNLocator(5))
