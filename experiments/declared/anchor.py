@@ -29,6 +29,11 @@ CHANGES: dict[str, dict[str, Any]] = {
 # Declared after those four were seen: all three cost more than twice what they cost one by one;
 # the second pair of "two changes at once" after those runs, too.
 TWO: dict[str, dict[str, Any]] = {"learned positions, GPT's start": {"positions": "learned", "init": "gpt"}}
+# Declared after those: GELU costs nothing alone and much beside both; is it the start, as its bend at 0 suggests?
+GELU_BESIDE: dict[str, dict[str, Any]] = {
+    "GELU, GPT's start": {"activation": "gelu", "init": "gpt"},
+    "learned positions, GELU": {"positions": "learned", "activation": "gelu"},
+}
 
 FAMILIES = {name: of for name, of in families("0.8M", 64).items() if name in COUNTED}
 AT_ITS_RATE = tuple(
@@ -37,7 +42,7 @@ AT_ITS_RATE = tuple(
 )
 CHANGED = tuple(
     Entry(name=name, model="changed-baseline", options=baseline("0.8M") | options, rate=ITS_RATE, **RECIPE)
-    for name, options in (CHANGES | TWO).items()
+    for name, options in (CHANGES | TWO | GELU_BESIDE).items()
 )
 TUNED = tuple(Entry(name=name, model=model, options=options, **RECIPE) for name, (model, options) in FAMILIES.items())
 
@@ -51,6 +56,9 @@ ANCHOR = Study(
         "one change at a time": pairs(AT_ITS_RATE + CHANGED, *((name, "Baseline") for name in CHANGES)),
         "two changes at once": pairs(
             AT_ITS_RATE + CHANGED, *((name, "Baseline") for name in TWO), *(("all three", name) for name in TWO)
+        ),
+        "GELU beside one change": pairs(
+            CHANGED, ("GELU, GPT's start", "GPT's start"), ("learned positions, GELU", "learned positions")
         ),
     },
 )
