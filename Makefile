@@ -47,7 +47,7 @@ quick: lint                 ## lint, and the tests of the package without the sl
 package:                    ## the tests of the package, in whatever environment there is: make package PYTEST=pytest
 	$(PYTEST) -n 2 --dist loadfile $(WITHOUT_THE_BOOK)
 
-test: lint book             ## lint, then every test, the notebooks included: before a commit
+test: lint book             ## lint, then all but the long tests, the notebooks included: before a commit
 	$(PYTEST) -n 2 --dist loadfile --nbval $(ALONE:%=--ignore=%) tests notebooks
 	$(PYTEST) $(ALONE)
 
