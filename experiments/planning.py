@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import statistics
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from declared import times as stored
+from declared.sizes import baseline
 from declared.times import load_times, sizes_key
-from variants import build
+from running import Keeper, checkpoints_of, quiet
+from tqdm import trange
+from variants import build, complete
 
 from efficient_transformers import Corpus, load_corpus
+from efficient_transformers.checks import require
 from efficient_transformers.cost import multiply_adds
+from efficient_transformers.files import write_text
 from efficient_transformers.protocol import (
+    PROTOCOL,
     TEST_TARGETS,
     TUNING_TARGETS,
     Entry,
@@ -25,7 +33,8 @@ from efficient_transformers.protocol import (
     missing_trials,
     next_rates,
     octaves,
-    tuned_losses,
+    tried,
+    tuning_trials,
 )
 from efficient_transformers.recording import record_once
 from efficient_transformers.rules import check_records
@@ -34,17 +43,58 @@ from efficient_transformers.training import parameter_groups
 from efficient_transformers.trials import execute_trial
 
 RESULTS = Path(__file__).parent / "results"
+DECLARATIONS = Path(__file__).parent / "declarations"
 FORWARD = 1 / 3  # of a step: one pass of three
 VOCABULARIES = {"shakespeare-with-test": 79, "tiny-shakespeare": 65}  # so that planning reads no text
 IN_TRAINING = 11 * 8192  # targets of the curve that is drawn
 
 
 def records_of(study: Study) -> list[Record]:
-    """The records of a study so far, which follow its declaration."""
+    """The records of a study so far, which follow its declaration.
+
+    Raises:
+        ValueError: if they do not; if a file of an older protocol is not what it was.
+    """
     path = RESULTS / f"{study.name}.jsonl"
     records = read_records(path) if path.exists() else []
     check_records(study, records)
+    if study.protocol < PROTOCOL and records:
+        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+        require(frozen().get(path.name) == checksum, path.name, checksum, f"{frozen().get(path.name)}, as it was")
     return records
+
+
+def frozen() -> dict[str, str]:
+    """The checksums of the files whose records say nothing of their declaration: the order is not provable."""
+    return dict(json.loads((RESULTS / "frozen.json").read_text(encoding="utf-8"))["order not provable"])
+
+
+def declared(study: Study) -> str | None:
+    """The declaration as it was written down; None if it was not."""
+    path = DECLARATIONS / f"{study.name}.json"
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def declare(studies: Iterable[Study]) -> list[Path]:
+    """Write the declarations that are not written yet, each to be committed before its first run.
+
+    Raises:
+        ValueError: if a study has records, and another declaration.
+    """
+    written = []
+    for study in studies:
+        path = DECLARATIONS / f"{study.name}.json"
+        if study.protocol < PROTOCOL or declared(study) == study.declaration:
+            continue
+        records = RESULTS / f"{study.name}.jsonl"
+        require(not records.exists(), "the declaration of", study.name, "the one that its records are of")
+        for entry in study.entries:
+            whole = complete(entry.model, entry.options)
+            require(entry.options == whole, f"the options of {entry.label!r}", entry.options, f"{whole}, with defaults")
+        DECLARATIONS.mkdir(exist_ok=True)
+        path.write_text(study.declaration, encoding="utf-8")
+        written.append(path)
+    return written
 
 
 def step_seconds(entry: Entry, times: dict[str, dict[str, Any]]) -> tuple[float, bool]:
@@ -78,9 +128,12 @@ def run_seconds(entry: Entry, per_step: float, role: str) -> float:
 
 def remaining(entry: Entry, records: list[Record], per_step: float) -> tuple[int, int, float]:
     """Rates and seeds still to be run, as far as can be told, and the seconds that they take."""
-    rates = next_rates(entry, tuned_losses(entry, records))
+    if entry.protocol < PROTOCOL:  # what was not run by an older protocol never will be
+        return 0, 0, 0.0
+    rates = next_rates(entry, tried(entry, records))
     refined = any(not octaves(entry, rate).is_integer() for rate in rates)
     tuning = len(rates) + (2 if rates and not refined else 0)  # the two beside the best come at the end
+    tuning = tuning or len(tuning_trials(entry, records))
     reported = (
         sum(trial.role == "reported" for trial in missing_trials(entry, records)) if not tuning else len(entry.seeds)
     )
@@ -93,7 +146,8 @@ def print_plan(studies: Iterable[Study]) -> None:
     times, total = load_times(), 0.0
     for study in studies:
         records, hours = records_of(study), 0.0
-        print(f"{study.name}: {study.question}")
+        older = "" if study.protocol == PROTOCOL else f" (protocol {study.protocol}, order not provable)"
+        print(f"{study.name}{older}: {study.question}")
         for entry in study.entries:
             per_step, measured = step_seconds(entry, times)
             tuning, reported, seconds = remaining(entry, records, per_step)
@@ -131,24 +185,48 @@ def shard(studies: Iterable[Study], index: int, of: int) -> dict[str, list[Entry
     return chosen
 
 
-def run_declared(studies: Iterable[Study], index: int = 0, of: int = 1) -> None:
-    """Run what is missing, study by study, entry by entry, in the order of their declarations."""
-    studies = list(studies)
+def run_declared(
+    studies: Iterable[Study], index: int = 0, of: int = 1, commit: str | None = None, keeper: Keeper | None = None
+) -> None:
+    """Run what is missing, study by study, entry by entry, in the order of their declarations.
+
+    Args:
+        studies: of which those of older protocols are complete.
+        index, of: which part of how many.
+        commit: of the code, for the records.
+        keeper: commits the records now and then.
+
+    Raises:
+        ValueError: if a study's declaration is not the one that was written down.
+    """
+    studies = [study for study in studies if study.protocol == PROTOCOL]
+    for study in studies:
+        same = declared(study) == study.declaration
+        require(same, f"the declaration of {study.name!r}", f"{study.name}.json", "what --declare writes")
     mine = shard(studies, index, of)
     for study in studies:
         for entry in study.entries:
             if entry in mine.get(study.name, []):
-                run_entry(study, entry)
+                run_entry(study, entry, commit, keeper)
+    if keeper:
+        keeper.keep(now=True)
 
 
-def run_entry(study: Study, entry: Entry) -> None:
+def run_entry(study: Study, entry: Entry, commit: str | None = None, keeper: Keeper | None = None) -> None:
     """Tune an entry, then run its seeds; what is recorded is not run again, nor what another process is at."""
-    path = RESULTS / f"{study.name}.jsonl"
+    path, per_step = RESULTS / f"{study.name}.jsonl", step_seconds(entry, load_times())[0]
     while trials := missing_trials(entry, records_of(study)):
         for trial in trials:
+            run = trial.describe()
             name = f"{study.name}: {trial.role}, {entry.label}, rate {trial.rate:g}, seed {trial.seed}"
-            make = functools.partial(execute_trial, study, trial, build, show_progress=False)
-            record_once(trial.describe(), path, make, name=name, wait=trial == trials[-1])
+            kept = checkpoints_of({"study": study.checksum, "run": run}, per_step)
+            make = functools.partial(
+                execute_trial, study, trial, build, commit=commit, checkpoints=kept, show_progress=False
+            )
+            if record_once(run, path, make, name=name, wait=trial == trials[-1]):
+                kept.path.unlink(missing_ok=True)
+            if keeper:
+                keeper.keep()
 
 
 @functools.cache
@@ -180,21 +258,37 @@ class Steps:
         return (time.perf_counter() - started) / steps
 
 
-def measure(entries: Iterable[Entry], rounds: int = 9, steps: int = 3) -> None:
+def measure(entries: Iterable[Entry], rounds: int = 25, steps: int = 3) -> None:
     """Time a step of every model that has no time yet, in turn, and store medians and spread; for a quiet machine.
 
-    What was timed once keeps its time: the budgets of runs at equal time are made of it.
+    The baseline takes turns with them, and the median of the rounds' ratios is stored too: seconds of another day,
+    or of another machine, do not compare. What was timed once keeps its time: budgets at equal time are made of it.
     """
     known = load_times()
     new = {sizes_key(entry): entry for entry in entries if sizes_key(entry) not in known}
     trained = {key: Steps(entry) for key, entry in new.items()}
+    beside = {entry.seq_len: entry for entry in map(yardstick, new.values())}
+    yardsticks = {context: Steps(entry) for context, entry in beside.items()}
     seconds: dict[str, list[float]] = {key: [] for key in trained}
-    for _ in range(rounds + 1):  # the first one warms up
-        for key, model in trained.items():
-            seconds[key].append(model.take(steps))
+    plain: dict[int, list[float]] = {context: [] for context in yardsticks}
+    with quiet():
+        for _ in trange(rounds + 1, unit="round"):  # the first one warms up
+            for key, model in trained.items():
+                seconds[key].append(model.take(steps))
+            for context, model in yardsticks.items():
+                plain[context].append(model.take(steps))
     timed = [timing(key, new[key], found[1:]) for key, found in seconds.items()]
+    for (key, entry), found in zip(new.items(), timed, strict=True):
+        turns = zip(seconds[key][1:], plain[entry.seq_len][1:], strict=True)
+        found["times_the_baseline"] = round(statistics.median(ours / theirs for ours, theirs in turns), 4)
     text = json.dumps({"times": [*known.values(), *timed]}, indent=1)
-    stored.TIMES.write_text(text + "\n", encoding="utf-8")
+    write_text(stored.TIMES, text + "\n")
+
+
+def yardstick(entry: Entry) -> Entry:
+    """The baseline at the batch of an entry."""
+    options = complete("transformer", baseline("0.8M") | {"max_seq_len": entry.seq_len})
+    return replace(entry, name="Baseline", model="transformer", options=options)
 
 
 def timing(key: str, entry: Entry, seconds: list[float]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
     python experiments/studies.py                       # all that is missing; can be stopped and started again
     python experiments/studies.py head-to-head          # one study
     python experiments/studies.py --plan                # what is missing, and how long it will take
+    python experiments/studies.py --declare             # write down what is declared, to be committed before any run
+    python experiments/studies.py --commit              # run, and commit the records every half hour
     python experiments/studies.py --shard 0/4           # a quarter of it; the others can run beside it
     python experiments/studies.py head-to-head --time   # only measure what a step of each takes, on a quiet machine
 
@@ -18,7 +20,8 @@ from typing import Any
 
 import torch
 from declared import STUDIES as DECLARED
-from planning import measure, print_plan, run_declared
+from planning import declare, measure, print_plan, run_declared
+from running import Keeper, at_work, commit_of_code
 
 from efficient_transformers import TrainingConfig
 from efficient_transformers.recording import Run, run_study, time_steps
@@ -101,6 +104,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {known}; by default those of the protocol, in this order")
     parser.add_argument("--plan", action="store_true", help="print what is missing, with its expected time")
+    parser.add_argument("--declare", action="store_true", help="write the declarations that are not written yet")
+    parser.add_argument("--commit", action="store_true", help="commit the records now and then, while they are made")
     parser.add_argument("--shard", type=parse_shard, default=(0, 1), help="i/n: the i-th of n parts, counting from 0")
     parser.add_argument("--seeds", nargs="+", type=int, help="of the runs to make; only for what a reader trains live")
     parser.add_argument("--time", action="store_true", help="measure seconds per step instead of training")
@@ -120,10 +125,19 @@ def main() -> None:
     if arguments.plan:
         print_plan(declared)
         return
+    if arguments.declare:
+        for path in declare(declared):
+            print(path)
+        return
     if arguments.time and declared:
         measure(entry for study in declared for entry in study.entries)
     elif declared:
-        run_declared(declared, *arguments.shard)
+        try:
+            with at_work(*arguments.shard):
+                keeper = Keeper(RESULTS) if arguments.commit else None
+                run_declared(declared, *arguments.shard, commit_of_code(), keeper)
+        except ValueError as error:
+            parser.error(str(error))
     at_one_rate = STUDIES | ONLY_TIMED
     for name in (name for name in names if name in at_one_rate):
         runs = [run for run in at_one_rate[name] if arguments.seeds is None or run.training.seed in arguments.seeds]

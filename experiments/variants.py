@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, signature
 from typing import Any, Literal
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from efficient_transformers import (
     CausalDepthwiseConv,
@@ -24,7 +26,9 @@ from efficient_transformers import (
     build_model,
     initialize,
 )
+from efficient_transformers.cache import Cache
 from efficient_transformers.checks import require, require_known
+from efficient_transformers.models import model_names
 
 
 def changed_baseline(
@@ -60,6 +64,74 @@ def changed_baseline(
             for last in layer.branch_ends():
                 nn.init.normal_(last.weight, std=0.02 / (2 * len(layers)) ** 0.5)  # type: ignore[arg-type]
     return model
+
+
+class DistanceBiasAttention(MultiHeadAttention):
+    r"""Attention with a learned number for each head and distance, which is added to the scores before the softmax.
+
+    :math:`\mathrm{softmax}(Q K^\top / \sqrt{K} + B)\, V` with :math:`B_{ts} = b_{h, t - s}`. The numbers start at
+    ALiBi's slopes, :math:`b_{h, d} = -2^{-8 h / H} d`, or at zero. For whole sequences only.
+
+    Args:
+        d_model, n_heads, rotary: as for :class:`MultiHeadAttention`.
+        max_seq_len: how many distances have a number.
+        first: where the numbers start, ``"alibi"`` or ``"zero"``.
+
+    Source: Raffel et al., T5, 2020, section 2.1 (who share the numbers of far distances, and all layers' numbers);
+    Press et al., ALiBi, 2022, section 3.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, max_seq_len: int, *, rotary: bool, first: str) -> None:
+        super().__init__(d_model, n_heads, rotary=rotary)
+        slopes = 2.0 ** (-8 * torch.arange(1, n_heads + 1) / n_heads) if first == "alibi" else torch.zeros(n_heads)
+        self.bias = nn.Parameter(-slopes[:, None] * torch.arange(max_seq_len))  # (H, n)
+
+    def scores(self, T: int) -> Tensor:
+        """What is added to the scores of ``T`` tokens: ``[n_heads, T, T]``, minus infinity for the future."""
+        by_offset = F.pad(self.bias[:, :T].flip(1), (0, T), value=-torch.inf)  # (H, 2T): distances T-1 to 0, the future
+        rows = by_offset.repeat(1, T)[:, : T * (2 * T - 1)].view(-1, T, 2 * T - 1)  # each row is one further right
+        return rows[:, :, T - 1 :]  # (H, T, T)
+
+    def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        require(cache is None, "cache", cache, "None: this attention reads whole sequences")
+        q, k, v = self.heads(x)
+        y = F.scaled_dot_product_attention(q, k, v, self.scores(x.shape[1]))  # (B, H, T, K)
+        return self.output(y.transpose(1, 2).flatten(2))  # (B, T, D)
+
+
+def distance_bias(*, rotary: bool = True, first: Literal["alibi", "zero"] = "alibi", **options: Any) -> LanguageModel:
+    """The baseline with a :class:`DistanceBiasAttention`, beside rotary positions or instead of them."""
+    require_known("first", first, ("alibi", "zero"))
+    model = build_model("transformer", **options)
+    for layer in model.body:  # type: ignore[union-attr]
+        old = layer.attention
+        new = DistanceBiasAttention(model.d_model, old.n_heads, model.max_seq_len, rotary=rotary, first=first)
+        for name in ("query", "key", "value", "output"):
+            setattr(new, name, getattr(old, name))  # what the baseline would start with
+        layer.attention = new
+    model.config = None
+    return model
+
+
+class OwnOutput(LanguageModel):
+    """A language model whose output matrix is not its embedding. For whole sequences only."""
+
+    def __init__(self, body: nn.Module, **sizes: Any) -> None:
+        super().__init__(body, **sizes)
+        self.output = nn.Linear(self.d_model, self.vocab_size, bias=False)
+        nn.init.normal_(self.output.weight, std=0.02)  # as the embedding, which it replaces
+
+    def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
+        require(cache is None, "cache", cache, "None: this model reads whole sequences")
+        self.check_tokens(tokens)
+        return self.output(self.norm(self.body(self.embedding(tokens), None)))  # (B, T, V)
+
+
+def own_output(*, kind: Literal["transformer", "hourglass"], **options: Any) -> LanguageModel:
+    """A model of the package with an output matrix of its own."""
+    require_known("kind", kind, ("transformer", "hourglass"))
+    made = build_model(kind, **options)
+    return OwnOutput(made.body, vocab_size=made.vocab_size, d_model=made.d_model, max_seq_len=made.max_seq_len)
 
 
 def replace_body(model: LanguageModel, body: nn.Module) -> None:
@@ -219,9 +291,45 @@ VARIANTS = {
     "primer-part": primer_part,
     "changed-gates": changed_gates,
     "two-sided": two_sided,
+    "distance-bias": distance_bias,
+    "own-output": own_output,
+}
+# The package's family that a variant hands its further options to.
+BASES = {
+    "changed-baseline": "primer-ez",
+    "started-kernels": "primer-ez",
+    "changed-gates": "gmlp",
+    "distance-bias": "transformer",
 }
 
 
 def build(name: str, **options: Any) -> LanguageModel:
     """A model of :data:`VARIANTS`, or of the package."""
     return VARIANTS[name](**options) if name in VARIANTS else build_model(name, **options)
+
+
+def complete(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a model with all that its defaults are, so that another default changes no declared model.
+
+    Args:
+        name: of :data:`VARIANTS`, or of the package.
+        options: for :func:`build`, without the vocabulary.
+
+    Raises:
+        TypeError, ValueError: if there is no such model, or it has no such option.
+    """
+    require_known("name", name, [*VARIANTS, *model_names()])
+    own = {
+        option: parameter.default
+        for option, parameter in (signature(VARIANTS[name]).parameters.items() if name in VARIANTS else ())
+        if parameter.kind is Parameter.KEYWORD_ONLY and parameter.default is not Parameter.empty
+    }
+    base = options.get("kind") if name == "own-output" else BASES.get(name, None if name in VARIANTS else name)
+    with torch.device("meta"):
+        build(name, vocab_size=2, **options)  # a slip is an error here
+        if base is None:
+            return own | options
+        passed = {key: value for key, value in options.items() if key not in own and key != "kind"}
+        made = build_model(base, vocab_size=2, **passed)
+    config = {key: value for key, value in (made.config or {}).items() if key not in ("name", "vocab_size")}
+    return own | config | options

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import planning
 import pytest
+import running
 import torch
 from declared import STUDIES, contexts, shortening, times
 from declared.head_to_head import families, table
@@ -44,14 +45,17 @@ def entry(name="one", **changes):
 
 
 ONE = entry()
-STUDY = Study("tiny", "Is it so?", (ONE, entry("two")), {"figure": ((ONE.label, entry("two").label),)})
+STUDY = Study("tiny", "Is it so?", (ONE, entry("two")), {"figure": ((ONE.key, entry("two").key),)})
 
 
 def record(role="tuning", rate=2e-3, seed=TUNING_SEED, loss=2.0, of=ONE):
     """What a run would leave."""
     made = {
-        "protocol": 2,
+        "protocol": 3,
         "study": "tiny",
+        "declaration": STUDY.checksum,
+        "commit": "0" * 40,
+        "started": "2026-01-01T00:00:00+00:00",
         "role": role,
         "run": of.describe(rate, seed),
         "metrics": [{"step": 0, "validation_loss": 4.0}, {"step": of.steps, "validation_loss": 2.0}],
@@ -144,7 +148,7 @@ def test_a_given_rate_is_not_tuned():
         ({"steps": 1}, "steps is 1; expected more than warmup_steps=1"),
         ({"steps": 100, "warmup_steps": 100}, "steps is 100; expected more than warmup_steps=100: a run is annealed"),
         ({"steps": 0}, "steps is 0; expected an int of at least 1"),
-        ({"seeds": (0, TUNING_SEED)}, "without 100, which is for tuning"),
+        ({"seeds": (0, TUNING_SEED)}, r"without \(100, 101, 102\), which are for tuning"),
         ({"seeds": (0, 0)}, "each once"),
         ({"rates": RATES[:2]}, "at least three"),
         ({"rates": (1e-3, 3e-3, 9e-3)}, "each twice the one before"),
@@ -160,11 +164,13 @@ def test_an_entry_that_breaks_the_protocol_is_refused(change, message):
 def test_a_study_refuses_pairs_of_what_it_does_not_have_and_of_what_cannot_be_paired():
     with pytest.raises(ValueError, match="labels that differ"):
         Study("s", "?", (ONE, ONE), {})
-    with pytest.raises(ValueError, match="two labels of 's'"):
-        Study("s", "?", (ONE,), {"f": ((ONE.label, "other"),)})
+    with pytest.raises(ValueError, match="two keys of 's'"):
+        Study("s", "?", (ONE,), {"f": ((ONE.key, (3, "other")),)})
+    with pytest.raises(ValueError, match=r"entries is \[2, 3\]; expected those of one protocol"):
+        Study("s", "?", (ONE, entry("two", protocol=2)), {})
     fewer = entry("two", seeds=(0, 1, 2))
     with pytest.raises(ValueError, match="the same seeds"):
-        Study("s", "?", (ONE, fewer), {"f": ((ONE.label, fewer.label),)})
+        Study("s", "?", (ONE, fewer), {"f": ((ONE.key, fewer.key),)})
 
 
 def test_warm_up_is_a_tenth_and_the_curve_ends_with_the_run():
@@ -197,8 +203,17 @@ def spoiled(number, **changes):
 
 
 BAD = {
-    "another version": (spoiled(0, protocol=1), "is of protocol 1; expected 2"),
-    "no version": (spoiled(0, protocol=None), "is of protocol None; expected 2"),
+    "another version": (spoiled(0, protocol=1), "is of protocol 1; expected 3"),
+    "the version before": (spoiled(0, protocol=2), "is of protocol 2; expected 3"),
+    "no version": (spoiled(0, protocol=None), "is of protocol None; expected 3"),
+    "another declaration": (spoiled(0, declaration="1234"), "is of the declaration '1234'; expected '"),
+    "no declaration": (spoiled(0, declaration=None), "is of protocol 3 and lacks ['declaration']"),
+    "no commit": (spoiled(0, commit=None), "is of protocol 3 and lacks ['commit']"),
+    "no start": (spoiled(0, started=None), "is of protocol 3 and lacks ['started']"),
+    "more seeds where one was enough": (
+        [*GOOD, record(seed=101)],
+        "tunes with seed 101 at the rate 0.002; expected one of [], which seed 100 left",
+    ),
     "another study": (spoiled(0, study="other"), "of 'other'; expected a declared run"),
     "an undeclared run": (spoiled(0, run__label="three"), "is 'three' of 'tiny'; expected a declared run"),
     "other options": (spoiled(0, run__options={"d_model": 16}), "differs from its declaration"),
@@ -242,21 +257,26 @@ def test_records_that_break_a_rule_are_refused(records, message):
 
 def test_a_record_of_before_the_protocol_is_refused_by_its_version_alone():
     old = load_study("live")[0]
-    assert list(problems(STUDY, [old, *GOOD])) == ["record 1 of 'tiny' is of protocol None; expected 2"]
+    assert list(problems(STUDY, [old, *GOOD])) == ["record 1 of 'tiny' is of protocol None; expected 3"]
 
 
 def test_a_record_that_lacks_a_field_is_refused_by_its_name_alone():
-    found = list(problems(STUDY, [{"protocol": 2}, *GOOD]))
-    assert found == ["record 1 of 'tiny' is of protocol 2 and lacks ['role', 'run', 'metrics', 'validation']"]
+    found = list(problems(STUDY, [{"protocol": 3}, *GOOD]))
+    lacks = ["role", "run", "metrics", "validation", "declaration", "commit", "started"]
+    assert found == [f"record 1 of 'tiny' is of protocol 3 and lacks {lacks}"]
 
 
 @pytest.fixture
 def small(on_the_cpu, monkeypatch, tmp_path):
+    monkeypatch.setattr(planning, "declared", lambda study: study.declaration)
     """Samples that a test has time for, a small text in three parts, and a folder for results."""
     for module in (rules, trials):
         monkeypatch.setattr(module, "TUNING_TARGETS", 1024)
         monkeypatch.setattr(module, "TEST_TARGETS", 2048)
     monkeypatch.setattr(planning, "RESULTS", tmp_path)
+    monkeypatch.setattr(planning, "DECLARATIONS", tmp_path / "declarations")
+    monkeypatch.setattr(running, "QUEUE", tmp_path / "queue")
+    (tmp_path / "queue").mkdir()
     text = load_corpus("shakespeare-with-test")
     cut = replace(text, train=text.train[:9000], validation=text.validation[:9000], test=text.test[:9000])
     loads = []
@@ -301,7 +321,7 @@ def test_a_run_is_the_same_when_it_is_made_again_and_another_with_another_seed(s
 
 def test_records_of_another_version_stop_a_run(small, tmp_path):
     (tmp_path / "tiny.jsonl").write_text(json.dumps(spoiled(0, protocol=1)[0]) + "\n")
-    with pytest.raises(ValueError, match=r"is of protocol 1; expected 2"):
+    with pytest.raises(ValueError, match=r"is of protocol 1; expected 3"):
         planning.run_declared([STUDY])
 
 
@@ -360,7 +380,8 @@ def test_a_plan_lists_what_is_missing(capsys):
     for study in STUDIES.values():
         records = planning.records_of(study)
         for e in study.entries:
-            assert (f"  {e.label}: " in printed) == bool(missing_trials(e, records))
+            assert (f"  {e.label}: " in printed) == (e.protocol == 3 and bool(missing_trials(e, records)))
+        assert f"{study.name}{' (protocol 2, order not provable)' if study.protocol == 2 else ''}: " in printed
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
@@ -370,11 +391,12 @@ def test_recorded_runs_follow_the_declared_studies(study):
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 def test_declared_studies_keep_the_protocol(study):
+    assert len({e.label for e in study.entries}) == len(study.entries)
     for e in study.entries:
         run = e.describe(0.001, 0)
         assert current({"run": run})["run"] == run  # no option has a name of before, which reading would change
         assert e.batch_size * e.seq_len == 1024 or study.name == "nanogpt-recipe"
-        assert len(e.seeds) >= 5 or study.name == "head-to-head-long"
+        assert len(e.seeds) >= 5 or study.name == "eight-thousand"
         assert planning.VOCABULARIES["shakespeare-with-test"] == VOCABULARY
 
 
@@ -411,11 +433,11 @@ def test_equal_time_needs_measured_times(timed):
 
 def test_a_pair_that_is_compared_at_equal_steps_sees_the_same_batches():
     for study in STUDIES.values():
-        known = {e.label: e for e in (*study.borrowed, *study.entries)}
+        known = {e.key: e for e in (*study.borrowed, *study.entries)}
         for figure, pairs in study.figures.items():
             assert 1 < len(pairs) <= 12
             for pair in pairs:
-                ours, theirs = (known[label] for label in pair)
+                ours, theirs = (known[key] for key in pair)
                 differs = {key for key in ours.training if ours.training[key] != theirs.training[key]}
                 equal_cost = "equal time" in figure or "equal work" in figure
                 allowed = {"steps", "warmup_steps", "eval_every"} if equal_cost else set()

@@ -185,6 +185,8 @@ def test_they_are_causal_unless_two_sided_and_train(name):
         "primer-part": {"norms": True},
         "changed-gates": {"near": 3},
         "two-sided": {"kind": "attention"},
+        "distance-bias": {},
+        "own-output": {"kind": "transformer"},
     }[name]
     model = made(name, **options)
     tokens = torch.randint(11, (2, 8))

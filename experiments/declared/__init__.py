@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from efficient_transformers.protocol import Study
 
+from . import controls
 from .anchor import ANCHOR
 from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
-from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, HEAD_TO_HEAD, LENGTHS, LONG, SIZES
+from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, HEAD_TO_HEAD, LENGTHS, SIZES
 from .primer_parts import PRIMER_PARTS
 from .shortening import RESAMPLING, SHORTENING
 
-# In the order of their runs. What has to be cut is cut from the end.
+# In the order of their runs. What has to be cut is cut from the end. Those of protocol 3 come last.
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
@@ -25,7 +26,12 @@ STUDIES: dict[str, Study] = {
         CONTEXTS,
         MASKED_STUDY,
         ANCHOR,
-        LONG,
         SIZES,
+        controls.depth(),
+        controls.distances(),
+        controls.shut_gate(),
+        controls.attention_beside(),
+        controls.own_output(),
+        controls.eight_thousand(),
     )
 }

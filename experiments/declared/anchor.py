@@ -18,6 +18,7 @@ RECIPE: dict[str, Any] = {
     "warmup_steps": 100,
     "corpus": "tiny-shakespeare",
     "scored": "validation",
+    "protocol": 2,
 }
 ITS_RATE = 1e-3
 CHANGES: dict[str, dict[str, Any]] = {

@@ -52,6 +52,7 @@ GATE_ENTRIES = tuple(
         steps=500,
         seq_len=64,
         batch_size=16,
+        protocol=2,
     )
     for name, (model, options) in GATES.items()
 )
@@ -165,7 +166,15 @@ SHOWN = (
 def entry(name: str, context: int) -> Entry:
     """One of the models at a context, 1,024 tokens per step."""
     model, options = families("0.8M", context)[name]
-    return Entry(name=name, model=model, options=options, steps=500, seq_len=context, batch_size=1024 // context)
+    return Entry(
+        name=name,
+        model=model,
+        options=options,
+        steps=500,
+        seq_len=context,
+        batch_size=1024 // context,
+        protocol=2,
+    )
 
 
 AMLP = (entry("aMLP, W not counted", 64),)
@@ -211,7 +220,7 @@ MASKED: dict[str, dict[str, Any]] = {
 # The gates were declared with dense matrices, at 256 and at 64 characters, and not run: in 1,000 steps a dense gMLP
 # hardly begins to learn, as the others of this list had shown. A Toeplitz one does.
 MASKED_ENTRIES = tuple(
-    Entry(name=name, model="two-sided", options={"d_model": 128} | options, steps=1000, task="masked")
+    Entry(name=name, model="two-sided", options={"d_model": 128} | options, steps=1000, task="masked", protocol=2)
     for name, options in MASKED.items()
 )
 MASKED_STUDY = Study(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from efficient_transformers.protocol import Entry, Study
+from efficient_transformers.protocol import Entry, Pair, Study
 
 from .sizes import D_MODEL, baseline, gmlp, hourglass, row
 from .times import timed_seconds
@@ -39,17 +39,18 @@ def entries(names: tuple[str, ...], steps: int, size: str = "0.8M", **more: Any)
     """The named families at one budget and size."""
     known = families(size)
     return tuple(
-        Entry(name=name, model=known[name][0], options=known[name][1], steps=steps, size=size, **more) for name in names
+        Entry(name=name, model=known[name][0], options=known[name][1], steps=steps, size=size, protocol=2, **more)
+        for name in names
     )
 
 
-def pairs(found: tuple[Entry, ...], *names: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Pairs of names as pairs of labels of these entries."""
-    labels = {entry.name: entry.label for entry in found}
-    return tuple((labels[ours], labels[theirs]) for ours, theirs in names)
+def pairs(found: tuple[Entry, ...], *names: tuple[str, str]) -> tuple[Pair, ...]:
+    """Pairs of names as pairs of keys of these entries."""
+    keys = {entry.name: entry.key for entry in found}
+    return tuple((keys[ours], keys[theirs]) for ours, theirs in names)
 
 
-def against_baseline(found: tuple[Entry, ...]) -> tuple[tuple[str, str], ...]:
+def against_baseline(found: tuple[Entry, ...]) -> tuple[Pair, ...]:
     """Every other entry against the baseline."""
     return pairs(found, *((entry.name, "Baseline") for entry in found if entry.name != "Baseline"))
 
@@ -101,11 +102,11 @@ EQUAL_TIME = Study(
     "Who is ahead if a slower step means fewer of them?",
     TIMED + SHALLOW,
     {
-        "families, equal time": tuple((entry.label, SHORT[0].label) for entry in TIMED),
+        "families, equal time": tuple((entry.key, SHORT[0].key) for entry in TIMED),
         "shallow baselines, equal time": pairs(
             TIMED + SHALLOW, *(("Hourglass, equal time", entry.name) for entry in SHALLOW)
         )
-        + tuple((entry.label, SHORT[0].label) for entry in SHALLOW),
+        + tuple((entry.key, SHORT[0].key) for entry in SHALLOW),
     },
     borrowed=SHORT,
 )
@@ -124,15 +125,15 @@ EQUAL_TIME_2000 = Study(
     (TWO_LAYERS, TOEPLITZ, EZ, HOURGLASS, PRIMER, SWIGLU_ALONE),
     {
         "two layers or no attention, equal time, 2,000 steps": (
-            (TWO_LAYERS.label, MIDDLE[0].label),
-            (TOEPLITZ.label, MIDDLE[0].label),
-            (TOEPLITZ.label, TWO_LAYERS.label),
+            (TWO_LAYERS.key, MIDDLE[0].key),
+            (TOEPLITZ.key, MIDDLE[0].key),
+            (TOEPLITZ.key, TWO_LAYERS.key),
         ),
         "other families, equal time, 2,000 steps": tuple(
-            (ours.label, theirs.label) for ours in (EZ, HOURGLASS) for theirs in (MIDDLE[0], TWO_LAYERS)
+            (ours.key, theirs.key) for ours in (EZ, HOURGLASS) for theirs in (MIDDLE[0], TWO_LAYERS)
         ),
         "Transformers, equal time, 2,000 steps": tuple(
-            (ours.label, theirs.label) for ours in (PRIMER, SWIGLU_ALONE) for theirs in (MIDDLE[0], TWO_LAYERS)
+            (ours.key, theirs.key) for ours in (PRIMER, SWIGLU_ALONE) for theirs in (MIDDLE[0], TWO_LAYERS)
         ),
     },
     borrowed=MIDDLE,
@@ -146,13 +147,6 @@ LENGTHS = Study(
     # EQUAL_TIME_2000, 1,884 and 1,819 steps, had come closer to the loss of the baseline's 2,000.
     entries(("Primer EZ",), 350),
     {},  # with the runs of head-to-head: an interpolation, no comparison
-)
-
-LONG = Study(
-    "head-to-head-long",
-    "Does the order hold at four times the budget?",
-    entries(FOUR, 8000, seeds=(0, 1, 2)),
-    {"families, 8,000 steps": against_baseline(entries(FOUR, 8000, seeds=(0, 1, 2)))},
 )
 
 SIZES = Study(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from efficient_transformers.protocol import Entry, Study
+from efficient_transformers.protocol import Entry, Key, Pair, Study
 
 from .head_to_head import MIDDLE, SHORT
 from .sizes import baseline
@@ -53,21 +53,21 @@ NOT_ZERO: dict[str, tuple[str, dict[str, Any]]] = {"last matrix not zero": ("pri
 def entries(variants: dict[str, tuple[str, dict[str, Any]]], steps: int) -> tuple[Entry, ...]:
     """Variants at one budget."""
     return tuple(
-        Entry(name=name, model=model, options=SAME | options, steps=steps)
+        Entry(name=name, model=model, options=SAME | options, steps=steps, protocol=2)
         for name, (model, options) in variants.items()
     )
 
 
-def label(name: str, steps: int) -> str:
-    """The label of one of the models of this study or of the first."""
-    found = [e.label for e in (*SHORT, *MIDDLE, *OWN) if (e.name, e.steps) == (name, steps)]
+def key(name: str, steps: int) -> Key:
+    """The key of one of the models of this study or of the first."""
+    found = [e.key for e in (*SHORT, *MIDDLE, *OWN) if (e.name, e.steps) == (name, steps)]
     assert len(found) == 1, found
     return found[0]
 
 
-def against(reference: str, steps: int, *names: str) -> tuple[tuple[str, str], ...]:
+def against(reference: str, steps: int, *names: str) -> tuple[Pair, ...]:
     """Each of the names against one."""
-    return tuple((label(name, steps), label(reference, steps)) for name in names)
+    return tuple((key(name, steps), key(reference, steps)) for name in names)
 
 
 OWN = (
@@ -98,7 +98,7 @@ PRIMER_PARTS = Study(
         "widths, one sum": against("Primer EZ", 500, *(f"width {n}, same sum" for n in (1, 2, 5, 7))),
         "widths, official starts": (
             *against("Primer EZ", 500, *(f"width {n}" for n in (1, 2, 5, 7))),
-            *((label(f"width {n}, same sum", 500), label(f"width {n}", 500)) for n in (1, 2, 5, 7)),
+            *((key(f"width {n}, same sum", 500), key(f"width {n}", 500)) for n in (1, 2, 5, 7)),
         ),
         "starts": against("Primer EZ", 500, *STARTS),
         "full Primer": against("Primer EZ", 500, *PARTS, "Primer"),

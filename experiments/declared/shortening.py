@@ -8,7 +8,7 @@ from typing import Any
 
 from efficient_transformers.cost import multiply_adds
 from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
-from efficient_transformers.protocol import Entry, Study
+from efficient_transformers.protocol import Entry, Key, Study
 
 from .head_to_head import SHORT
 from .sizes import baseline, on_paper
@@ -33,6 +33,7 @@ def model(name: str, context: int) -> Entry:
         steps=STEPS,
         seq_len=context,
         batch_size=1024 // context,
+        protocol=2,
     )
 
 
@@ -65,8 +66,8 @@ def declare() -> Study:
     """The study, with the steps that the measured times allow."""
     timed, counted = [equal_time(entry) for entry in TIMED], [equal_work(entry) for entry in COUNTED]
 
-    def found(entries: list[Entry], name: str, context: int) -> str:
-        return next(e.label for e in entries if e.name.rpartition(", equal")[0] == name and e.seq_len == context)
+    def found(entries: list[Entry], name: str, context: int) -> Key:
+        return next(e.key for e in entries if e.name.rpartition(", equal")[0] == name and e.seq_len == context)
 
     figures = {}
     for context in (256, 1024):
@@ -104,6 +105,6 @@ RESAMPLING = Study(
     "resampling-kinds",
     "Which shortening, with which up-sampling?",
     RESAMPLINGS,
-    {"resamplings": tuple((entry.label, SIMPLEST.label) for entry in RESAMPLINGS)},
+    {"resamplings": tuple((entry.key, SIMPLEST.key) for entry in RESAMPLINGS)},
     borrowed=SHORT,
 )

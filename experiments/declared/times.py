@@ -32,3 +32,15 @@ def timed_seconds(entry: Entry) -> float:
     key, times = sizes_key(entry), load_times()
     require(key in times, "the entry", entry.label, f"one whose steps are timed in {TIMES.name}")
     return float(times[key]["seconds"])
+
+
+def times_the_baseline(entry: Entry) -> float:
+    """What a step of an entry takes, in steps of the baseline that took turns with it.
+
+    Raises:
+        ValueError: if it was never timed beside the baseline.
+    """
+    key, times = sizes_key(entry), load_times()
+    timed = "times_the_baseline" in times.get(key, {})
+    require(timed, "the entry", entry.label, f"one whose steps are timed beside the baseline's in {TIMES.name}")
+    return float(times[key]["times_the_baseline"])

@@ -1,8 +1,8 @@
 """What a record of the protocol must hold: one that breaks a rule stops its study, with an error that names it.
 
 What is notable:
-- a record that was not declared, or was made by another version of the protocol, is refused; what it holds is not
-  read, since another version has other fields;
+- a record that was not declared, or of another declaration, or was made by another version of the protocol, is
+  refused; what it holds is not read, since another version has other fields;
 - a rate that was not tried as the protocol says is refused, and so is a reported run at one that is not the best.
 """
 
@@ -11,18 +11,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .checks import require
-from .protocol import PROTOCOL, TEST_TARGETS, TUNING_SEED, TUNING_TARGETS, Entry, Study, chosen_rate, octaves
+from .protocol import (
+    TEST_TARGETS,
+    TUNING_SEED,
+    TUNING_SEEDS,
+    TUNING_TARGETS,
+    Entry,
+    Study,
+    chosen_rate,
+    close_rates,
+    key_of,
+    octaves,
+    tried,
+)
 from .study import Record
 
-FIELDS = ("role", "run", "metrics", "validation")  # what every record of this version holds
+FIELDS = ("role", "run", "metrics", "validation")  # what every record holds
+ORIGIN = ("declaration", "commit", "started")  # and from protocol 3 on
 
 
-def unreadable(record: Record) -> str | None:
-    """Why what a record holds is not read; None if it is of this version, and whole."""
-    if record.get("protocol") != PROTOCOL:
-        return f"is of protocol {record.get('protocol')!r}; expected {PROTOCOL}"
-    missing = [name for name in FIELDS if name not in record]
-    return f"is of protocol {PROTOCOL} and lacks {missing}" if missing else None
+def unreadable(study: Study, record: Record) -> str | None:
+    """Why what a record holds is not read; None if it is of the study's protocol and declaration, and whole."""
+    version = study.protocol
+    if record.get("protocol") != version:
+        return f"is of protocol {record.get('protocol')!r}; expected {version}"
+    missing = [name for name in (FIELDS + ORIGIN if version > 2 else FIELDS) if name not in record]
+    if missing:
+        return f"is of protocol {version} and lacks {missing}"
+    if version > 2 and record["declaration"] != study.checksum:
+        return f"is of the declaration {record['declaration']!r}; expected {study.checksum!r}"
+    return None
 
 
 def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
@@ -30,18 +48,18 @@ def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
 
     Records may be incomplete: a run that is missing is not wrong.
     """
-    records, entries = list(records), study.by_label()
-    whole = [record for record in records if unreadable(record) is None]
+    records, entries = list(records), study.by_key()
+    whole = [record for record in records if unreadable(study, record) is None]
     devices = sorted({str(record.get("device")) for record in whole})
     if len(devices) > 1:
         yield f"{study.name!r} was run on {devices}; expected one kind of device, whose results alone compare"
     seen: set[tuple[str, str, float, int]] = set()
     for number, record in enumerate(records, start=1):
         where = f"record {number} of {study.name!r}"
-        if problem := unreadable(record):
+        if problem := unreadable(study, record):
             yield f"{where} {problem}"
             continue
-        entry = entries.get(record["run"]["label"])
+        entry = entries.get(key_of(record))
         if record.get("study") != study.name or entry is None:
             yield f"{where} is {record['run']['label']!r} of {record.get('study')!r}; expected a declared run"
             continue
@@ -67,8 +85,10 @@ def _role_problems(record: Record, entry: Entry, records: list[Record]) -> Itera
     training = record["run"]["training"]
     rate, seed = training["learning_rate"], training["seed"]
     if record["role"] == "tuning":
-        if seed != TUNING_SEED or entry.rate is not None:
+        if seed not in (TUNING_SEEDS if entry.protocol > 2 else (TUNING_SEED,)) or entry.rate is not None:
             yield f"tunes with seed {seed} and the given rate {entry.rate}; expected seed {TUNING_SEED} and no rate"
+        elif seed != TUNING_SEED and rate not in (close := close_rates(entry, tried(entry, records))):
+            yield f"tunes with seed {seed} at the rate {rate}; expected one of {close}, which seed {TUNING_SEED} left"
         if "test" in record:
             yield "has looked at the test text; expected only reported runs to do so"
         halves = 2 * octaves(entry, rate)

@@ -103,16 +103,36 @@ def load_study(name: str) -> list[Record]:
 
 
 def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Records grouped by label, ordered by seed."""
+    """Records grouped by label, ordered by seed.
+
+    Raises:
+        ValueError: if a label is one of two protocols, where it may mean two models.
+    """
     groups: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda r: r["run"]["training"]["seed"]):
-        groups.setdefault(record["run"]["label"], []).append(record)
+        label = record["run"]["label"]
+        group = groups.setdefault(label, [])
+        versions = [r.get("protocol") for r in (*group[:1], record)]
+        require(len(set(versions)) == 1, f"the protocol of {label!r}", versions, "one: a label may mean two models")
+        group.append(record)
     return groups
 
 
+# The name that is shown, where a protocol's records have another: since version 3, "gMLP" is the form of the paper's
+# text models, whose matrix is Toeplitz.
+NAMES: dict[tuple[int, str], str] = {
+    (3, "gMLP"): "gMLP Toeplitz",
+    (3, "gMLP, 4 blocks"): "gMLP Toeplitz, 4 blocks",
+    (3, "gMLP, 6 blocks"): "gMLP Toeplitz, 6 blocks",
+    (3, "gMLP, b = 0"): "gMLP Toeplitz, b = 0",
+    (3, "aMLP, Toeplitz"): "aMLP Toeplitz",
+}
+
+
 def model_name(record: Record) -> str:
-    """The name of a run's model: without the budget that a run at equal time or equal work has in its name."""
-    return re.sub(", equal (time|work)$", "", record["run"]["name"])
+    """The name that is shown for a run's model: without the budget that a run at equal time or work has in its name."""
+    name = re.sub(", equal (time|work)$", "", record["run"]["name"])
+    return NAMES.get((record.get("protocol", 1), name), name)
 
 
 def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, dict[int, float]], dict[str, Record]]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import torch
 
+from .checkpoint import Checkpoints
 from .checks import require
 from .corpus import Corpus, load_corpus
 from .cost import effective_parameters, multiply_adds
@@ -27,14 +29,33 @@ from .training import TrainingConfig, train
 Builder = Callable[..., LanguageModel]
 
 
-def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show_progress: bool = True) -> Record:
+def execute_trial(
+    study: Study,
+    trial: Trial,
+    build: Builder = build_model,
+    *,
+    commit: str | None = None,
+    checkpoints: Checkpoints | None = None,
+    show_progress: bool = True,
+) -> Record:
     """Train, score, and return the record. The test text is read by reported runs alone, once, at their end.
 
     Tuning may try a rate at which training breaks down: such a record has the curve until there, no loss, and why.
 
+    Args:
+        study: that declares the run.
+        trial: the run.
+        build: makes the model, as :func:`build_model` does.
+        commit: of the code, for the record; None where it is not known.
+        checkpoints: where the run is kept meanwhile; one that was interrupted goes on from there.
+        show_progress: draw a bar.
+
     Raises:
+        ValueError: if the study's protocol is not the one that runs are made by.
         FloatingPointError: if a loss of a reported run is not finite.
     """
+    require(study.protocol == PROTOCOL, "the protocol", study.protocol, f"{PROTOCOL}: older studies are complete")
+    started = datetime.now(UTC).isoformat(timespec="seconds")
     entry = trial.entry
     corpus = load_corpus(entry.corpus)
     if entry.task == "masked":
@@ -42,10 +63,19 @@ def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show
     torch.manual_seed(trial.seed)
     run = trial.describe()
     model = build(entry.model, vocab_size=entry.tokens(len(corpus.vocabulary)), **run["options"])
-    curve: list[dict[str, float]] = []
+    before = checkpoints.load() if checkpoints else None
+    curve: list[dict[str, float]] = list(before["metrics"]) if before else []
     validation: dict[str, Any] = {"part": "validation", "loss": None}
     try:
-        train(model, corpus, TrainingConfig(**run["training"]), callback=curve.append, show_progress=show_progress)
+        config = TrainingConfig(**run["training"])
+        train(
+            model,
+            corpus,
+            config,
+            callback=curve.append,
+            checkpoints=checkpoints,
+            show_progress=show_progress,
+        )
         validation = scored(model, corpus, "validation", entry.seq_len, TUNING_TARGETS)
     except FloatingPointError as error:
         if trial.role != "tuning":
@@ -54,6 +84,9 @@ def execute_trial(study: Study, trial: Trial, build: Builder = build_model, show
     record = {
         "protocol": PROTOCOL,
         "study": study.name,
+        "declaration": study.checksum,
+        "commit": commit,
+        "started": started,
         "role": trial.role,
         "run": run,
         "parameters": effective_parameters(model),

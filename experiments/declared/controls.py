@@ -1,0 +1,217 @@
+"""What a hostile reader found missing: studies 6 to 11, the first by version 3 of the protocol.
+
+Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
+the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from variants import complete
+
+from efficient_transformers.protocol import Entry, Pair, Study
+
+from .contexts import GATE_ENTRIES, LONG_CONTEXT, SHUT
+from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, MIDDLE, SHORT, gmlp, hourglass
+from .sizes import baseline
+from .times import times_the_baseline
+
+SAME = baseline("0.8M")
+TOEPLITZ = gmlp("0.8M", 256, weight="toeplitz")
+MIXED = SAME | {"activation": "swiglu"}  # SwiGLU and convolutions
+
+
+def entry(name: str, model: str, options: dict[str, Any], steps: int = 500, context: int = 256, **more: Any) -> Entry:
+    """A model at a budget, with all its options."""
+    whole = complete(model, {"max_seq_len": context} | options)
+    batch = {"seq_len": context, "batch_size": 1024 // context}
+    return Entry(name=name, model=model, options=whole, steps=steps, **batch, **more)
+
+
+def in_the_time_of(steps: int, of: Entry) -> Entry:
+    """The entry with as many steps as it makes, on a quiet machine, while the baseline makes so many."""
+    return replace(of, name=f"{of.name}, equal time", steps=int(steps / times_the_baseline(of)))
+
+
+def older(entries: tuple[Entry, ...], name: str, steps: int | None = None) -> Entry:
+    """An entry of protocol 2 by its name, and its budget where there are several."""
+    (found,) = (e for e in entries if e.name == name and steps in (None, e.steps))
+    return found
+
+
+def against(theirs: Entry, *ours: Entry) -> tuple[Pair, ...]:
+    """Each of ours against one."""
+    return tuple((each.key, theirs.key) for each in ours)
+
+
+# 6. Leaving layers out was tried for the baseline alone.
+HALVED = (
+    entry("gMLP, 4 blocks", "gmlp", TOEPLITZ | {"n_layers": 4}, size="0.4M"),
+    entry("gMLP, 6 blocks", "gmlp", TOEPLITZ | {"n_layers": 6}, size="0.6M"),
+    entry("Primer EZ, 2 layers", "primer-ez", SAME | {"n_layers": 2}, size="0.4M"),
+    entry("Primer, 2 layers", "primer", SAME | {"n_layers": 2}, size="0.4M"),
+    entry("SwiGLU and convolutions, 2 layers", "primer-ez", MIXED | {"n_layers": 2}, size="0.4M"),
+)
+TWO = entry("Baseline, 2 layers", "transformer", SAME | {"n_layers": 2}, size="0.4M")  # to be timed alone
+
+# 7. T5, which Primer's baseline is made of, has a learned number per head and distance instead of rotary positions.
+BESIDE, INSTEAD = "Baseline, distances", "Baseline, distances for rotation"
+
+
+def with_distances(steps: int = 500, context: int = 256) -> tuple[Entry, Entry]:
+    """The baseline with such numbers, beside rotary positions and instead of them."""
+    return (
+        entry(BESIDE, "distance-bias", SAME, steps, context),
+        entry(INSTEAD, "distance-bias", SAME | {"rotary": False}, steps, context),
+    )
+
+
+FROM_ZERO = entry("Baseline, distances from zero", "distance-bias", SAME | {"first": "zero"})
+
+# Their times come before the budgets that are made of them.
+TO_TIME = (*HALVED, TWO, *with_distances(), *with_distances(context=64), *with_distances(context=1024), FROM_ZERO)
+
+
+def depth() -> Study:
+    """Study 6."""
+    figures: dict[str, tuple[Pair, ...]] = {}
+    entries: list[Entry] = []
+    for steps, shallow, study in (
+        (500, "Baseline, 2 layers", EQUAL_TIME),
+        (2000, "Baseline, 2 layers", EQUAL_TIME_2000),
+    ):
+        made = tuple(in_the_time_of(steps, of) for of in HALVED)
+        entries += made
+        four, _, ez, primer, mixed = made
+        known = study.entries
+        figures[f"shallow, equal time, {steps:,} steps"] = against(older(known, f"{shallow}, equal time"), *made)
+        whole = [(four, "gMLP Toeplitz"), (ez, "Primer EZ")] + ([(primer, "Primer")] if steps == 2000 else [])
+        figures[f"half and whole, equal time, {steps:,} steps"] = (
+            *((half.key, older(known, f"{name}, equal time").key) for half, name in whole),
+            (four.key, mixed.key),
+        )
+    return Study(
+        "depth",
+        "In equal time, who is ahead if every family may leave layers out?",
+        tuple(entries),
+        figures,
+        borrowed=EQUAL_TIME.entries + EQUAL_TIME_2000.entries,
+    )
+
+
+def distances() -> Study:
+    """Study 7."""
+    made = {
+        (steps, context): with_distances(steps, context)
+        for steps, context in ((500, 256), (500, 64), (500, 1024), (2000, 256))
+    }
+    timed = {steps: in_the_time_of(steps, made[500, 256][0]) for steps in (500, 2000)}
+    plain = {
+        (500, 256): SHORT[0],
+        (2000, 256): MIDDLE[0],
+        (500, 64): older(GATE_ENTRIES, "baseline"),
+        (500, 1024): older(LONG_CONTEXT, "Baseline"),
+    }
+    figures = {
+        f"distances, context {context:,}, {steps:,} steps": against(plain[steps, context], *both)
+        for (steps, context), both in made.items()
+    }
+    beside, beside_2000 = made[500, 256][0], made[2000, 256][0]
+    figures["distances, context 256, 500 steps"] += against(SHORT[0], FROM_ZERO)
+    figures["families against distances, 500 steps"] = tuple(
+        (older(SHORT, name).key, beside.key) for name in ("Primer EZ", "Primer", "gMLP Toeplitz")
+    )
+    figures["families against distances, 2,000 steps"] = tuple(
+        (older(MIDDLE, name).key, beside_2000.key) for name in ("Primer EZ", "Primer", "SwiGLU", "gMLP Toeplitz")
+    )
+    figures["gates against distances, context 64"] = tuple(
+        (older(GATE_ENTRIES, name).key, made[500, 64][0].key) for name in ("split", "split, Toeplitz", "Primer EZ")
+    )
+    figures["distances, equal time"] = tuple((timed[steps].key, plain[steps, 256].key) for steps in (500, 2000))
+    return Study(
+        "distances",
+        "How much of a lead is what a learned number per distance gives the baseline?",
+        (*made[500, 256], FROM_ZERO, *made[500, 64], *made[2000, 256], *timed.values(), *made[500, 1024]),
+        figures,
+        borrowed=SHORT + MIDDLE + GATE_ENTRIES + LONG_CONTEXT,
+    )
+
+
+def shut_gate() -> Study:
+    """Study 8: it holds if the interval against b = 1 leaves out a loss of more than 0.01."""
+    shut = entry("gMLP, b = 0", "changed-gates", TOEPLITZ | {"bias": 0.0}, 2000)
+    return Study(
+        "shut-gate",
+        "Does a gate that starts shut stay ahead of one that starts open, after 2,000 steps?",
+        (shut,),
+        {
+            "shut at the start, 2,000 steps": (
+                *against(older(MIDDLE, "gMLP Toeplitz"), shut),
+                *against(MIDDLE[0], shut),
+            )
+        },
+        borrowed=MIDDLE + SHUT,
+    )
+
+
+def attention_beside() -> Study:
+    """Study 9: the paper's aMLP, whose text models have Toeplitz matrices."""
+    options = gmlp("0.8M", 256, "amlp", weight="toeplitz")
+    made = {steps: entry("aMLP, Toeplitz", "amlp", options, steps) for steps in (500, 2000)}
+    return Study(
+        "attention-beside",
+        "Does a little attention help a gate whose matrix is Toeplitz?",
+        tuple(made.values()),
+        {
+            f"attention beside a gate, {steps:,} steps": (
+                *against(older(known, "gMLP Toeplitz"), made[steps]),
+                *against(older(known, "Baseline"), made[steps]),
+                *against(older(known, "Primer EZ"), made[steps]),
+            )
+            for steps, known in ((500, SHORT), (2000, MIDDLE))
+        },
+        borrowed=SHORT + MIDDLE,
+    )
+
+
+def own_output() -> Study:
+    """Study 10: where no layer follows the waist, the last thing a token has is its own embedding."""
+    waist = {"d_model": 128, "hierarchy": "0@1 4@4 0@1"}
+    tied = entry("Waist", "hourglass", waist)
+    own = entry("Waist, own output", "own-output", waist | {"kind": "hourglass"})
+    plain = entry("Baseline, own output", "own-output", SAME | {"kind": "transformer"})
+    whole = entry("Hourglass, own output", "own-output", hourglass("0.8M", 256) | {"kind": "hourglass"})
+    return Study(
+        "own-output",
+        "Is it the waist that costs so much, or an output matrix that is also the embedding?",
+        (tied, own, plain, whole),
+        {
+            "output matrices": (
+                *against(tied, own),
+                *against(SHORT[0], plain),
+                *against(older(SHORT, "Hourglass"), whole),
+                *against(plain, own),
+                *against(whole, own),
+            )
+        },
+        borrowed=SHORT,
+    )
+
+
+def eight_thousand() -> Study:
+    """Study 11, in the place of one that was declared by protocol 2 and never run."""
+    seeds = (0, 1, 2)
+    plain, *others = made = (
+        entry("Baseline", "transformer", SAME, 8000, seeds=seeds),
+        entry("Primer", "primer", SAME, 8000, seeds=seeds),
+        entry("SwiGLU and convolutions", "primer-ez", MIXED, 8000, seeds=seeds),
+        entry("gMLP", "gmlp", TOEPLITZ, 8000, seeds=seeds),
+    )
+    return Study(
+        "eight-thousand",
+        "Leads halved from 500 to 2,000 steps: do they go on to do so?",
+        made,
+        {"families, 8,000 steps": against(plain, *others)},
+    )
