@@ -1,5 +1,6 @@
 PYTHON ?= python3
 BIN = .venv/bin
+QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
 ABOUT_THE_BOOK = browser_models build chapters colab exercises folding instruments notebooks offline papers pictures publishing repository site site_keyboard site_policy site_print site_search site_weight
 WITHOUT_THE_BOOK = $(ABOUT_THE_BOOK:%=--ignore=tests/test_%.py)
@@ -62,15 +63,15 @@ notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes note
 	$(BIN)/python tools/run_notebooks.py
 
 benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine
-	$(BIN)/python benchmarks/layers.py
-	$(BIN)/python benchmarks/generation.py
-	$(BIN)/python benchmarks/hourglass.py
-	$(BIN)/python benchmarks/gmlp.py
-	$(BIN)/python benchmarks/browser.py
+	$(QUIETLY) $(BIN)/python benchmarks/layers.py
+	$(QUIETLY) $(BIN)/python benchmarks/generation.py
+	$(QUIETLY) $(BIN)/python benchmarks/hourglass.py
+	$(QUIETLY) $(BIN)/python benchmarks/gmlp.py
+	$(QUIETLY) $(BIN)/python benchmarks/browser.py
 
 bench: .venv/ready .peers/ready ## beside public implementations, and against length; writes benchmarks/results/
-	PYTHONPATH=.peers $(BIN)/python benchmarks/lengths.py
-	PYTHONPATH=.peers $(BIN)/python benchmarks/peers.py
+	PYTHONPATH=.peers $(QUIETLY) $(BIN)/python benchmarks/lengths.py
+	PYTHONPATH=.peers $(QUIETLY) $(BIN)/python benchmarks/peers.py
 
 .peers/ready: benchmarks/requirements.txt
 	rm -rf .peers

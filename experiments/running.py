@@ -132,7 +132,7 @@ class Keeper:
         if not now and time.monotonic() - self.last < COMMIT_SECONDS:
             return
         self.last = time.monotonic()
-        if changed := git("status", "--porcelain", "--", str(self.folder)):
+        if changed := git("status", "--porcelain", "--untracked-files=all", "--", str(self.folder)):
             names = sorted(Path(line.split()[-1]).stem for line in changed.splitlines())
             with locked(QUEUE / "commit.lock"):
                 git("add", "--", str(self.folder))

@@ -331,5 +331,5 @@ def complete(name: str, options: dict[str, Any]) -> dict[str, Any]:
             return own | options
         passed = {key: value for key, value in options.items() if key not in own and key != "kind"}
         made = build_model(base, vocab_size=2, **passed)
-    config = {key: value for key, value in (made.config or {}).items() if key not in ("name", "vocab_size")}
-    return own | config | options
+    fixed = {"name", "vocab_size"} | ({"convolve"} if name == "changed-baseline" else set())
+    return own | {key: value for key, value in (made.config or {}).items() if key not in fixed | set(own)} | options

@@ -34,7 +34,7 @@ def weights(n, seed=0):
 
 def difference(mean, width):
     values = [mean - width / 2, mean, mean + width / 2]
-    return Comparison(values, mean, mean - width, mean + width, p=0.04, told_apart=width < abs(mean))
+    return Comparison(values, mean, mean - width, mean + width, p=0.04, told_apart=width < abs(mean), error=width / 3)
 
 
 def layer(name):

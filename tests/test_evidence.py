@@ -15,6 +15,7 @@ from efficient_transformers.evidence import (
     holm,
     paired,
     pooled_spread,
+    regrouped,
     sampling_error,
     steps_to_loss,
 )
@@ -133,8 +134,10 @@ def test_no_pairs_and_no_level_are_refused():
 
 
 def test_a_comparison_in_few_letters():
-    assert Comparison([0.1], -0.0514, -0.0614, -0.0414, p=0.01, told_apart=True).short() == "-0.051 ± 0.010"
-    assert Comparison([0.1], 0.0, -0.02, 0.02, p=0.9, told_apart=False).short() == "+0.000 ± 0.020 *"
+    assert (
+        Comparison([0.1], -0.0514, -0.0614, -0.0414, p=0.01, told_apart=True, error=0.003).short() == "-0.051 ± 0.010"
+    )
+    assert Comparison([0.1], 0.0, -0.02, 0.02, p=0.9, told_apart=False, error=0.006).short() == "+0.000 ± 0.020 *"
 
 
 def test_a_crossing_needs_a_probability():
@@ -191,3 +194,60 @@ def test_a_crossing_needs_two_places_above_zero():
         crossing({100: [1.0, 2.0]})
     with pytest.raises(ValueError, match="above 0"):
         crossing({0: [1.0, 2.0], 1: [-1.0, -1.0]})
+
+
+def test_a_standard_error_with_the_texts_part_by_hand():
+    (found,) = compare({"": (by_seed(1.0, 1.2, 1.1), by_seed(1.0, 1.0, 1.0))}).values()
+    assert found.error == pytest.approx(0.1 / math.sqrt(3))
+    ours, theirs = [1.0, 3.0] * 7, [0.0] * 14  # means of 1 and 3 in turn
+    text = stats.tstd([1.0, 3.0] * 7) / math.sqrt(14)
+    assert found.with_text(ours, theirs) == pytest.approx(math.sqrt(found.error**2 + text**2))
+    with pytest.raises(ValueError, match="the blocks is 14; expected as many as those of the other side, 13"):
+        found.with_text(ours, theirs[1:])
+
+
+CONTROL = by_seed(0.0, 0.01, -0.01, 0.005, -0.005)
+
+
+def shifted(by, spread=1.0):
+    """Losses that differ from the control's by this, in the mean, in another order of seeds."""
+    order = [2, 0, 3, 1, 4]
+    return {seed: by + spread * CONTROL[order[seed]] for seed in CONTROL}
+
+
+def test_a_verdict_far_from_its_edge_holds_in_every_grouping():
+    lists = {"first": {"far": (shifted(-1.0), CONTROL), "nowhere": (shifted(0.0), CONTROL)}}
+    lists["second"] = {"behind": (shifted(0.5), CONTROL)}
+    assert regrouped(lists) == {"far": (), "nowhere": (), "behind": ()}
+
+
+def test_a_verdict_that_one_long_list_undoes_is_found():
+    one = {"close": (shifted(-0.014), CONTROL)}
+    assert compare(one)["close"].told_apart
+    assert regrouped({"one": one})["close"] == ()
+    many = {f"idle {i}": (shifted(0.0), CONTROL) for i in range(40)}
+    assert regrouped({"one": one, "many": many})["close"] == ("one list", "own spreads", "Dunnett")
+
+
+def test_a_verdict_that_a_noisy_neighbor_makes_is_undone_by_its_own_spread():
+    lists = {"one": {"quiet": (shifted(-0.05), CONTROL), "noisy": (shifted(0.0, spread=20.0), CONTROL)}}
+    assert not compare(lists["one"])["quiet"].told_apart
+    assert "own spreads" in regrouped(lists)["quiet"]
+
+
+def test_dunnetts_grouping_is_scipys():
+    ours = {f"model {i}": shifted(-0.004 * i) for i in range(4)}
+    lists = {"one": {name: (losses, CONTROL) for name, losses in ours.items()}}
+    declared = {name: c.told_apart for name, c in compare(lists["one"]).items()}
+    exact = stats.dunnett(*([*x.values()] for x in ours.values()), control=[*CONTROL.values()], random_state=0)
+    assert min(abs(exact.pvalue - 0.05)) > 0.002
+    differs = {
+        name for (name, verdict), p in zip(declared.items(), exact.pvalue, strict=True) if verdict != (p <= 0.05)
+    }
+    assert {name for name, kinds in regrouped(lists).items() if "Dunnett" in kinds} == differs
+
+
+def test_two_lists_may_not_share_the_name_of_a_pair():
+    pair = {"same": (shifted(0.0), CONTROL)}
+    with pytest.raises(ValueError, match=r"the names of pairs is \['same', 'same'\]; expected names that differ"):
+        regrouped({"one": pair, "two": pair})

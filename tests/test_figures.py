@@ -215,9 +215,9 @@ def test_a_single_curve_has_no_legend():
 
 def test_differences_are_grey_where_the_interval_holds_zero():
     rows = {
-        "better": Comparison([-0.2, -0.1], -0.15, -0.2, -0.1, 0.01, told_apart=True),
-        "worse": Comparison([0.2, 0.1], 0.15, 0.1, 0.2, 0.01, told_apart=True),
-        "unclear": Comparison([0.2, -0.1], 0.05, -0.1, 0.2, 0.6, told_apart=False),
+        "better": Comparison([-0.2, -0.1], -0.15, -0.2, -0.1, 0.01, told_apart=True, error=0.01),
+        "worse": Comparison([0.2, 0.1], 0.15, 0.1, 0.2, 0.01, told_apart=True, error=0.01),
+        "unclear": Comparison([0.2, -0.1], 0.05, -0.1, 0.2, 0.6, told_apart=False, error=0.05),
     }
     (ax,) = figures.differences(rows, "loss").axes
     assert [t.get_text() for t in ax.get_yticklabels()] == list(rows)

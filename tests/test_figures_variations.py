@@ -19,7 +19,7 @@ pytestmark = DRAWINGS
 
 
 def comparison(mean, told_apart):
-    return Comparison([mean, mean], mean, mean - 0.01, mean + 0.01, 0.5, told_apart)
+    return Comparison([mean, mean], mean, mean - 0.01, mean + 0.01, 0.5, told_apart, 0.003)
 
 
 def drawings():

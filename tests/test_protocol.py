@@ -137,6 +137,29 @@ def test_extension_has_an_end():
         missing_trials(ONE, tuning({1e-3 * 2**i: 20.0 - i for i in range(11)}))
 
 
+ROUGH = {1e-3: 2.4, 2e-3: 2.02, 4e-3: 2.01, 8e-3: 2.2, 2.83e-3: 2.06, 5.66e-3: 2.1}
+
+
+def test_where_the_curve_is_not_smooth_three_seeds_choose_between_the_three_lowest_rates():
+    close = [2e-3, 2.83e-3, 4e-3]
+    trials = missing_trials(ONE, tuning(ROUGH))
+    assert [(t.role, t.seed, t.rate) for t in trials] == [("tuning", s, r) for s in (101, 102) for r in close]
+    assert chosen_rate(ONE, tuning(ROUGH)) is None
+    losses = {101: {2e-3: 2.01, 2.83e-3: 2.0, 4e-3: 2.2}, 102: {2e-3: 2.1, 2.83e-3: 2.0, 4e-3: 2.2}}
+    more = [record(rate=rate, seed=seed, loss=losses[seed][rate]) for seed in losses for rate in close]
+    assert {t.role for t in missing_trials(ONE, tuning(ROUGH) + more[1:])} == {"tuning"}
+    assert chosen_rate(ONE, tuning(ROUGH) + more) == 2.83e-3  # the mean of 2.06, 2.0 and 2.0
+    assert {(t.role, t.rate) for t in missing_trials(ONE, tuning(ROUGH) + more)} == {("reported", 2.83e-3)}
+    assert list(problems(STUDY, tuning(ROUGH) + more)) == []
+    (found,) = problems(STUDY, [*tuning(ROUGH), record(rate=1e-3, seed=101)])
+    assert "tunes with seed 101 at the rate 0.001; expected one of [0.002, 0.00283, 0.004]" in found
+
+
+def test_a_rule_of_a_later_protocol_changes_no_older_study():
+    old = [r | {"protocol": 2} for r in tuning(ROUGH)]
+    assert chosen_rate(replace(ONE, protocol=2), old) == 4e-3
+
+
 def test_a_given_rate_is_not_tuned():
     given = entry(rate=1e-3)
     assert [(t.role, t.rate) for t in missing_trials(given, [])] == [("reported", 1e-3)] * 5
@@ -268,8 +291,8 @@ def test_a_record_that_lacks_a_field_is_refused_by_its_name_alone():
 
 @pytest.fixture
 def small(on_the_cpu, monkeypatch, tmp_path):
-    monkeypatch.setattr(planning, "declared", lambda study: study.declaration)
     """Samples that a test has time for, a small text in three parts, and a folder for results."""
+    monkeypatch.setattr(planning, "declared", lambda study: study.declaration)
     for module in (rules, trials):
         monkeypatch.setattr(module, "TUNING_TARGETS", 1024)
         monkeypatch.setattr(module, "TEST_TARGETS", 2048)

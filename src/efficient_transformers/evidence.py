@@ -88,6 +88,7 @@ class Comparison:
         low, high: an interval that leaves 0 out exactly where the pair is told apart.
         p: the corrected p-value.
         told_apart: whether it is below the figure's level.
+        error: the standard error of the mean, from the figure's spread over seeds.
     """
 
     values: list[float]
@@ -96,6 +97,22 @@ class Comparison:
     high: float
     p: float
     told_apart: bool
+    error: float
+
+    def with_text(self, ours: Sequence[float], theirs: Sequence[float]) -> float:
+        """The standard error with the text's own part: another text of this kind would have other losses.
+
+        The two parts are taken to be independent: :math:`\\sqrt{e^2 + e_{text}^2}` with :func:`sampling_error` of the
+        differences of blocks.
+
+        Args:
+            ours, theirs: the losses of the same blocks of text by both sides, of one seed.
+
+        Raises:
+            ValueError: if their numbers differ, or as for :func:`sampling_error`.
+        """
+        require(len(ours) == len(theirs), "the blocks", len(ours), f"as many as those of the other side, {len(theirs)}")
+        return math.hypot(self.error, sampling_error([a - b for a, b in zip(ours, theirs, strict=True)]))
 
     def __str__(self) -> str:
         verdict = "" if self.told_apart else ", not told apart"
@@ -136,7 +153,9 @@ def compare(pairs: Mapping[str, tuple[Losses, Losses]], level: float = 0.05) -> 
         apart = corrected[name] <= level
         half = errors[name] * float(stats.t.ppf(1 - level / divisor / 2, freedom))
         mean = means[name]
-        found[name] = Comparison(differences[name], mean, mean - half, mean + half, corrected[name], apart)
+        found[name] = Comparison(
+            differences[name], mean, mean - half, mean + half, corrected[name], apart, errors[name]
+        )
         divisor -= apart
     return {name: found[name] for name in pairs}
 
@@ -145,6 +164,72 @@ def _p_value(mean: float, error: float, freedom: int) -> float:
     from scipy import stats  # heavy libraries are imported where they are used
 
     return 2 * float(stats.t.sf(abs(mean) / error, freedom)) if error > 0 else float(mean == 0)
+
+
+def regrouped(
+    lists: Mapping[str, Mapping[str, tuple[Losses, Losses]]], level: float = 0.05
+) -> dict[str, tuple[str, ...]]:
+    """In which groupings a verdict of :func:`compare` is another one; none: it holds in every grouping.
+
+    Which pairs make a list, and that all of a list spread alike, are choices; these are the others:
+
+    - *one list*: all pairs are corrected together, with one spread;
+    - *own spreads*: each pair has the spread of its own seeds, in its list, and in one list of all;
+    - *Dunnett*: all that are compared with one control, unpaired, by Dunnett's exact test.
+
+    Args:
+        lists: for each list, as it was declared, its pairs: as for :func:`compare`.
+        level: of each grouping.
+
+    Raises:
+        ValueError: if two lists have a name of a pair in common, or as for :func:`compare`.
+    """
+    together = {name: sides for pairs in lists.values() for name, sides in pairs.items()}
+    names = [name for pairs in lists.values() for name in pairs]
+    require(len(together) == len(names), "the names of pairs", names, "names that differ")
+    declared = {name: c.told_apart for pairs in lists.values() for name, c in compare(pairs, level).items()}
+    in_lists: dict[str, bool] = {}
+    for pairs in lists.values():
+        in_lists |= _with_own_spreads(pairs, level)
+    in_one = _with_own_spreads(together, level)
+    others: dict[str, list[dict[str, bool]]] = {
+        "one list": [{name: c.told_apart for name, c in compare(together, level).items()}],
+        "own spreads": [in_lists, in_one],
+        "Dunnett": [_by_dunnett(together, level)],
+    }
+    return {
+        name: tuple(kind for kind, found in others.items() if any(each[name] != verdict for each in found))
+        for name, verdict in declared.items()
+    }
+
+
+def _with_own_spreads(pairs: Mapping[str, tuple[Losses, Losses]], level: float) -> dict[str, bool]:
+    """Which pairs are told apart by Student's test of each alone, corrected by Holm's method."""
+    p_values = []
+    for sides in pairs.values():
+        values = paired(*sides)
+        spread, freedom = pooled_spread([values])
+        p_values.append(_p_value(statistics.fmean(values), spread / math.sqrt(len(values)), freedom))
+    return {name: p <= level for name, p in zip(pairs, holm(p_values), strict=True)}
+
+
+def _by_dunnett(pairs: Mapping[str, tuple[Losses, Losses]], level: float) -> dict[str, bool]:
+    """Which pairs are told apart where each control is compared with all that name it.
+
+    Source: Dunnett, A Multiple Comparison Procedure for Comparing Several Treatments with a Control, 1955.
+    """
+    from scipy import stats  # heavy libraries are imported where they are used
+
+    by_control: dict[tuple[tuple[int, float], ...], list[str]] = {}
+    for name, (_, theirs) in pairs.items():
+        by_control.setdefault(tuple(sorted(theirs.items())), []).append(name)
+    found: dict[str, bool] = {}
+    for control, names in by_control.items():
+        samples = [list(pairs[name][0].values()) for name in names]
+        # The integral behind the test is drawn at random.
+        p_values = stats.dunnett(*samples, control=[loss for _, loss in control], random_state=0).pvalue
+        found |= {name: bool(p <= level) for name, p in zip(names, p_values, strict=True)}
+    return found
 
 
 @dataclass(frozen=True)

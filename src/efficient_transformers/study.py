@@ -162,7 +162,8 @@ def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, d
 def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
     """Of runs of the protocol that chose a rate: validation losses by model and rate, in the order of the rates.
 
-    A run at equal time or equal work goes by the name of its model.
+    All rates are tried on one seed; what further seeds say of close rates is left out. A run at equal time or equal
+    work goes by the name of its model.
 
     Args:
         records: of one budget, of one or more studies; reported runs are left out.
@@ -170,9 +171,11 @@ def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
     Raises:
         ValueError: if a model has two runs at one rate, as where runs of several budgets or contexts are mixed.
     """
+    tuning = [record for record in records if record["role"] == "tuning"]
+    first = min((record["run"]["training"]["seed"] for record in tuning), default=0)
     tried: dict[str, dict[float, float]] = {}
-    for record in sorted(records, key=lambda r: r["run"]["training"]["learning_rate"]):
-        if record["role"] == "tuning":
+    for record in sorted(tuning, key=lambda r: r["run"]["training"]["learning_rate"]):
+        if record["run"]["training"]["seed"] == first:
             name, rate = model_name(record), record["run"]["training"]["learning_rate"]
             rates = tried.setdefault(name, {})
             require(rate not in rates, "the records", record["run"]["label"], f"one run of {name!r} at rate {rate:g}")
