@@ -37,9 +37,9 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from efficient_transformers import Cache, LanguageModel, Metrics, TrainingConfig, build_model, load_corpus, train
-from efficient_transformers.family import parameter_count
+from efficient_transformers.layers.family import parameter_count
 from efficient_transformers.models import FAMILIES, find_family
-from efficient_transformers.training import parameter_groups
+from efficient_transformers.training.loop import parameter_groups
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "gpu.json"

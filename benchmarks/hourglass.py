@@ -13,7 +13,7 @@ import torch
 from timing import medians, report
 
 from efficient_transformers import Cache, LanguageModel, build_model
-from efficient_transformers.inspection import peak_memory
+from efficient_transformers.layers.inspection import peak_memory
 
 SIZES = {"vocab_size": 79, "d_model": 256, "n_heads": 8, "max_seq_len": 4096}
 RESAMPLING = {

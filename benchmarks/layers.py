@@ -23,8 +23,8 @@ from efficient_transformers import (
     SquaredReLU,
     TransformerLayer,
 )
-from efficient_transformers.convolution import SHARINGS
-from efficient_transformers.inspection import peak_memory
+from efficient_transformers.layers.convolution import SHARINGS
+from efficient_transformers.layers.inspection import peak_memory
 
 D, H, D_FF = 256, 8, 1024
 

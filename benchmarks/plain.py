@@ -25,8 +25,8 @@ from efficient_transformers import (
     SquaredReLU,
     TinyAttention,
 )
-from efficient_transformers.attention import Attention
-from efficient_transformers.resampling import CrossAttention
+from efficient_transformers.layers.attention import Attention
+from efficient_transformers.layers.resampling import CrossAttention
 
 FACTOR = 4  # of the resampling
 

@@ -26,8 +26,8 @@ from efficient_transformers import (
     TransformerLayer,
     initialize,
 )
-from efficient_transformers.cost import parameter_count
-from efficient_transformers.digits import (
+from efficient_transformers.studies.cost import parameter_count
+from efficient_transformers.studies.digits import (
     DigitClassifier,
     Digits,
     DigitTraining,
@@ -35,8 +35,7 @@ from efficient_transformers.digits import (
     load_digits,
     train_digits,
 )
-from efficient_transformers.recording import record_once
-from efficient_transformers.study import Record, environment, read_records
+from efficient_transformers.studies.records import Record, environment, read_records, record_once
 
 RESULTS = Path(__file__).parent / "results" / "digits.jsonl"
 RATES = (0.0015, 0.003, 0.006, 0.012, 0.024)

@@ -22,9 +22,8 @@ from variants import build, complete
 
 from efficient_transformers import Corpus, load_corpus
 from efficient_transformers.checks import require
-from efficient_transformers.cost import multiply_adds
-from efficient_transformers.files import write_text
-from efficient_transformers.protocol import (
+from efficient_transformers.studies.cost import multiply_adds
+from efficient_transformers.studies.protocol import (
     PROTOCOL,
     TEST_TARGETS,
     TUNING_TARGETS,
@@ -36,11 +35,11 @@ from efficient_transformers.protocol import (
     tried,
     tuning_trials,
 )
-from efficient_transformers.recording import record_once
-from efficient_transformers.rules import check_records
-from efficient_transformers.study import Record, environment, read_records
-from efficient_transformers.training import parameter_groups
-from efficient_transformers.trials import execute_trial
+from efficient_transformers.studies.records import Record, environment, read_records, record_once
+from efficient_transformers.studies.rules import check_records
+from efficient_transformers.studies.trials import execute_trial
+from efficient_transformers.training.files import write_text
+from efficient_transformers.training.loop import parameter_groups
 
 RESULTS = Path(__file__).parent / "results"
 DECLARATIONS = Path(__file__).parent / "declarations"

@@ -11,10 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from live import Recipe, execute, run_study
 
 from efficient_transformers import LanguageModel, ShiftRight, TrainingConfig
-from efficient_transformers.recording import Run, execute, run_study
-from efficient_transformers.study import Record
+from efficient_transformers.studies.records import Record
 
 RESULTS = Path(__file__).parent / "results" / "hourglass-shifts.jsonl"
 FACTOR = 4
@@ -27,13 +27,13 @@ def training(seed: int) -> TrainingConfig:
 
 
 RUNS = [
-    Run(label, "hourglass", training(seed), {"hierarchy": f"1@1 2@{FACTOR} 1@1"})
+    Recipe(label, "hourglass", training(seed), {"hierarchy": f"1@1 2@{FACTOR} 1@1"})
     for label in SHIFTS
     for seed in (0, 1, 2)
 ]
 
 
-def shifted(run: Run) -> Record:
+def shifted(run: Recipe) -> Record:
     """Train the hourglass with the shift of a run."""
 
     def change(model: LanguageModel) -> None:

@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 from declared import STUDIES as DECLARED
+from live import Recipe, run_study, time_steps
 from planning import declare, measure, print_plan, run_declared
 from running import Keeper, at_work, commit_of_code
 
 from efficient_transformers import TrainingConfig
-from efficient_transformers.recording import Run, run_study, time_steps
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
@@ -34,11 +34,11 @@ GRID = SMALL | {"eval_every": 50, "eval_batches": 32}  # for many variants: fewe
 # What a reader trains in Chapters 1 to 3, and in Chapters 4 and 5: which loss is normal?
 LIVE = [
     *(
-        Run(f"{model} {rate:g}", model, TrainingConfig(**SMALL, seed=seed, learning_rate=rate))
+        Recipe(f"{model} {rate:g}", model, TrainingConfig(**SMALL, seed=seed, learning_rate=rate))
         for seed in SEEDS
         for model, rate in (("transformer", 2e-3), ("transformer", 3e-3), ("primer-ez", 3e-3))
     ),
-    *(Run("full Primer", "primer", TrainingConfig(**GRID, seed=seed)) for seed in (0, 1, 2, 3, 4)),
+    *(Recipe("full Primer", "primer", TrainingConfig(**GRID, seed=seed)) for seed in (0, 1, 2, 3, 4)),
 ]
 HOURGLASS_LIVE: dict[str, tuple[str, dict[str, Any]]] = {
     "baseline": ("transformer", {"n_layers": 4}),
@@ -53,11 +53,11 @@ HOURGLASS_LIVE: dict[str, tuple[str, dict[str, Any]]] = {
 STUDIES = {
     "live": LIVE,
     "gmlp-live": [
-        Run("gMLP", "gmlp", TrainingConfig(300, 12, 64, eval_every=60, eval_batches=32, seed=s), {"max_seq_len": 64})
+        Recipe("gMLP", "gmlp", TrainingConfig(300, 12, 64, eval_every=60, eval_batches=32, seed=s), {"max_seq_len": 64})
         for s in SEEDS
     ],
     "hourglass-live": [
-        Run(label, model, TrainingConfig(200, 6, 128, eval_every=200, seed=seed), options)
+        Recipe(label, model, TrainingConfig(200, 6, 128, eval_every=200, seed=seed), options)
         for seed in SEEDS
         for label, (model, options) in HOURGLASS_LIVE.items()
     ],
@@ -66,7 +66,7 @@ STUDIES = {
 # What a step takes in Chapters 2 and 3, and that of a gMLP in Chapter 5, at a context of 64. Timed, not trained.
 ONLY_TIMED = {
     "variations": [
-        Run(label, model, TrainingConfig(**GRID), options)
+        Recipe(label, model, TrainingConfig(**GRID), options)
         for label, model, options in (
             ("baseline", "transformer", {}),
             ("squared ReLU alone", "primer-ez", {"convolve": ""}),
@@ -81,7 +81,7 @@ ONLY_TIMED = {
         )
     ],
     "gates": [
-        Run(label, model, TrainingConfig(**GRID), {"max_seq_len": 64, **options})
+        Recipe(label, model, TrainingConfig(**GRID), {"max_seq_len": 64, **options})
         for label, model, options in (
             ("baseline", "transformer", {}),
             ("gMLP", "gmlp", {}),

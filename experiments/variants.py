@@ -26,8 +26,8 @@ from efficient_transformers import (
     build_model,
     initialize,
 )
-from efficient_transformers.cache import Cache
 from efficient_transformers.checks import require, require_known
+from efficient_transformers.layers.cache import Cache
 from efficient_transformers.models import model_names
 
 

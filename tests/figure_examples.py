@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from efficient_transformers import (
-    GMLPBlock,
-    Metrics,
-    build_model,
-    diagrams,
-    figures,
-)
-from efficient_transformers.evidence import Comparison
+from efficient_transformers import GMLPBlock, Metrics, build_model, figures
+from efficient_transformers.book import diagrams
+from efficient_transformers.studies.evidence import Comparison
 
 MODELS = ("baseline", "squared ReLU alone", "Primer EZ", "only v", "full Primer", "SwiGLU")
 

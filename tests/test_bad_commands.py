@@ -12,7 +12,7 @@ import pytest
 import torch
 from helpers import SETTINGS, SIZES, TEXT
 
-import efficient_transformers.corpus as corpora
+import efficient_transformers.training.corpus as corpora
 
 TRAIN = ["train", "primer-ez", "--corpus", "fox.txt", "--steps", "2", *SIZES]
 HUGE = str(10**30)
@@ -406,7 +406,7 @@ def test_too_little_memory_is_said_in_one_line(there, monkeypatch, command):
     def full(*_, **__):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory\nbacktrace:\n...")
 
-    monkeypatch.setattr("efficient_transformers.runs.train", full)
+    monkeypatch.setattr("efficient_transformers.training.runs.train", full)
     result = command(*TRAIN, "--out", "new")
     assert_refused(result, "can't allocate memory")
     assert not (there / "new").exists()

@@ -33,16 +33,16 @@ from efficient_transformers import (
     build_model,
     expand_sharing,
     generate,
-    gmlp,
     leak_map,
     load_corpus,
     model_names,
     receptive_field,
     rotate,
 )
-from efficient_transformers.cost import cost_model
-from efficient_transformers.digits import DigitClassifier, DigitTraining
-from efficient_transformers.products import toeplitz
+from efficient_transformers.layers import gmlp
+from efficient_transformers.layers.products import toeplitz
+from efficient_transformers.studies.cost import cost_model
+from efficient_transformers.studies.digits import DigitClassifier, DigitTraining
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
 

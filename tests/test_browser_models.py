@@ -18,9 +18,9 @@ from helpers import randomize
 from playwright.sync_api import Error, expect
 
 from efficient_transformers import build_model, load_corpus, pretrained, pretrained_names, saving
-from efficient_transformers.attention import Attention
-from efficient_transformers.gmlp import SpatialGatingUnit
-from efficient_transformers.runs import load
+from efficient_transformers.layers.attention import Attention
+from efficient_transformers.layers.gmlp import SpatialGatingUnit
+from efficient_transformers.training.runs import load
 
 STATIC = Path(__file__).resolve().parent.parent / "book" / "static"
 pytestmark = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")

@@ -7,7 +7,6 @@ import ast
 import inspect
 import re
 import sys
-from importlib import import_module
 
 import chapters
 import folding
@@ -165,7 +164,7 @@ def documented():
     for path in (run_notebooks.ROOT / "book" / "api").glob("*.md"):
         text = path.read_text(encoding="utf-8")
         yield from ((path.stem, n) for n in re.findall(r"auto(?:class|function):: [\w.]*?(\w+)(?:\(|$)", text, re.M))
-        module = import_module(f"efficient_transformers.{path.stem}")
+        module = site_pages.documented(path)
         for name, value in vars(module).items() if ":no-members:" not in text else ():
             if (inspect.isroutine(value) or inspect.isclass(value)) and value.__module__.startswith(module.__name__):
                 yield path.stem, name

@@ -19,7 +19,7 @@ from helpers import SETTINGS, SIZES, TEXT
 
 import efficient_transformers.__main__ as cli
 from efficient_transformers import Execution, LanguageModel, TrainingConfig, Vocabulary, model_names
-from efficient_transformers.tokens import printable
+from efficient_transformers.training.tokens import printable
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 

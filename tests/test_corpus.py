@@ -15,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import efficient_transformers.corpus as corpus_module
+import efficient_transformers.training.corpus as corpus_module
 from efficient_transformers import Corpus, Vocabulary, load_corpus
 
 REPOSITORY = Path(__file__).parents[1]

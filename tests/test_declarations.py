@@ -16,9 +16,9 @@ import torch
 from declared import STUDIES
 from variants import build, complete
 
-from efficient_transformers.cost import effective_parameters, multiply_adds
-from efficient_transformers.protocol import PROTOCOL, Entry, Study
-from efficient_transformers.study import by_label, by_model, read_records
+from efficient_transformers.studies.cost import effective_parameters, multiply_adds
+from efficient_transformers.studies.protocol import PROTOCOL, Entry, Study
+from efficient_transformers.studies.records import by_label, by_model, read_records
 
 ROOT = Path(__file__).parents[1]
 RESULTS, DECLARATIONS = planning.RESULTS, planning.DECLARATIONS

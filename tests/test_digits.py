@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from efficient_transformers.digits import DigitClassifier, DigitTraining, accuracy, load_digits, train_digits
+from efficient_transformers.studies.digits import DigitClassifier, DigitTraining, accuracy, load_digits, train_digits
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from efficient_transformers import build_model, evaluate
-from efficient_transformers.evaluation import overlapping_windows
+from efficient_transformers.training.evaluation import overlapping_windows
 
 
 class Recorder(nn.Module):

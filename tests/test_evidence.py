@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from efficient_transformers.evidence import (
+from efficient_transformers.studies.evidence import (
     Comparison,
     compare,
     crossing,

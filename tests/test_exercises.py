@@ -9,7 +9,7 @@ import run_notebooks
 import torch
 from wrong_answers import PREAMBLE, WRONG
 
-from efficient_transformers.exercises import CHECKS, check
+from efficient_transformers.book.exercises import CHECKS, check
 
 CALL = re.compile(r'check\("([\d.]+)", answer\)')
 SOLUTION = re.compile(r"<summary>Solution</summary>\s+```python\n(.*?)```", re.DOTALL)

@@ -13,7 +13,7 @@ from IPython.core.formatters import DisplayFormatter
 from PIL import Image
 
 from efficient_transformers import figures
-from efficient_transformers.explorer import Explorer, few_colors
+from efficient_transformers.book.explorer import Explorer, few_colors
 
 GRID = {"layer": range(1, 4), "attention_head": ["first", "second"]}
 COMBINATIONS = [(layer, head) for layer in (1, 2, 3) for head in ("first", "second")]

@@ -12,15 +12,10 @@ from figure_examples import EXAMPLES
 from legible import DRAWINGS, collisions, contrast, in_the_dark, seen_by, small_letters, width
 from matplotlib.colors import to_rgb
 
-from efficient_transformers import (
-    GMLPBlock,
-    Metrics,
-    build_model,
-    diagrams,
-    figures,
-)
-from efficient_transformers.evidence import Comparison
-from efficient_transformers.figures import charts, maps
+from efficient_transformers import GMLPBlock, Metrics, build_model, figures
+from efficient_transformers.book import diagrams
+from efficient_transformers.book.figures import charts, maps
+from efficient_transformers.studies.evidence import Comparison
 
 pytestmark = DRAWINGS
 

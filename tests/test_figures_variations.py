@@ -11,9 +11,9 @@ from legible import DRAWINGS
 from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers import CausalDepthwiseConv, figures
-from efficient_transformers.evidence import Comparison
-from efficient_transformers.exercises import check
-from efficient_transformers.figures.variations import ends
+from efficient_transformers.book.exercises import check
+from efficient_transformers.book.figures.variations import ends
+from efficient_transformers.studies.evidence import Comparison
 
 pytestmark = DRAWINGS
 

@@ -13,7 +13,7 @@ import pytest
 from nbformat import v4
 from PIL import Image
 
-from efficient_transformers.explorer import few_colors
+from efficient_transformers.book.explorer import few_colors
 
 SETUP = "try:\n    import efficient_transformers\nexcept ModuleNotFoundError:\n    %pip install it"
 

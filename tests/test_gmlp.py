@@ -20,10 +20,10 @@ from efficient_transformers import (
     TinyAttention,
     build_model,
     leak_map,
-    products,
     triangular_product,
 )
-from efficient_transformers.products import fft_product, tiles, toeplitz
+from efficient_transformers.layers import products
+from efficient_transformers.layers.products import fft_product, tiles, toeplitz
 
 GATES = ("split", "whole", "additive", "linear")
 

@@ -29,8 +29,8 @@ from efficient_transformers import (
     leak_map,
     parse_hierarchy,
 )
-from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
-from efficient_transformers.resampling import CrossAttention
+from efficient_transformers.layers.hourglass import SHORTENINGS, UP_SAMPLINGS
+from efficient_transformers.layers.resampling import CrossAttention
 
 # `make quick` has a level that is not a power of two, and a nested pair.
 FACTORS = [[3], [4, 2], *(pytest.param(factors, marks=pytest.mark.slow) for factors in ([2], [4], [8, 4], [2, 2, 2]))]

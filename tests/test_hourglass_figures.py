@@ -6,7 +6,7 @@ from legible import DRAWINGS
 from matplotlib.colors import to_hex
 
 from efficient_transformers import figures
-from efficient_transformers.figures.hourglass import LIT
+from efficient_transformers.book.figures.hourglass import LIT
 
 pytestmark = [*DRAWINGS, pytest.mark.slow]
 

@@ -17,14 +17,14 @@ from efficient_transformers import (
     build_model,
     leak_map,
     model_names,
-    products,
     receptive_field,
     shape_trace,
 )
-from efficient_transformers.cost import cost_model, effective_parameters, parameter_count
-from efficient_transformers.gmlp import GATES
-from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
-from efficient_transformers.inspection import LiveMemory, peak_memory
+from efficient_transformers.layers import products
+from efficient_transformers.layers.gmlp import GATES
+from efficient_transformers.layers.hourglass import SHORTENINGS, UP_SAMPLINGS
+from efficient_transformers.layers.inspection import LiveMemory, peak_memory
+from efficient_transformers.studies.cost import cost_model, effective_parameters, parameter_count
 
 
 class Apply(nn.Module):

@@ -25,9 +25,9 @@ from efficient_transformers import (
     leak_map,
     pretrained_snapshots,
 )
-from efficient_transformers.instruments import FOLDER, KernelBench, LeakLab, ReadingLamp, script, shipped_kernels
-from efficient_transformers.resampling import AvgPoolShortening
-from efficient_transformers.runs import load
+from efficient_transformers.book.instruments import FOLDER, KernelBench, LeakLab, ReadingLamp, script, shipped_kernels
+from efficient_transformers.layers.resampling import AvgPoolShortening
+from efficient_transformers.training.runs import load
 
 INSTRUMENTS = {"leak-lab": LeakLab(), "kernel-bench": KernelBench(learned=True), "reading-lamp": ReadingLamp()}
 

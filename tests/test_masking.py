@@ -10,9 +10,9 @@ from torch import nn
 from variants import build
 
 from efficient_transformers import Execution, TrainingConfig, Vocabulary, train
-from efficient_transformers.corpus import NO_TARGET, Corpus
-from efficient_transformers.masking import MaskedCorpus, hide_tokens, masked_score
-from efficient_transformers.scoring import BLOCK, block_starts
+from efficient_transformers.studies.masking import MaskedCorpus, hide_tokens
+from efficient_transformers.training.corpus import NO_TARGET, Corpus
+from efficient_transformers.training.evaluation import BLOCK, block_starts, masked_score
 
 TEXT = torch.randint(7, (9_000,), generator=torch.Generator().manual_seed(1))
 CORPUS = Corpus("letters", Vocabulary("abcdefg"), TEXT, TEXT.flip(0))

@@ -22,7 +22,7 @@ from efficient_transformers import (
     initialize,
     model_names,
 )
-from efficient_transformers.family import Family
+from efficient_transformers.layers.family import Family
 from efficient_transformers.models import FAMILIES, find_family
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_heads": 2, "max_seq_len": 12}
@@ -148,7 +148,7 @@ def test_an_import_loads_nothing_heavy_but_torch():
 def test_figures_leave_the_readers_style_alone():
     same, colors = run_alone(
         "import matplotlib as mpl, matplotlib.pyplot as plt; mpl.use('agg'); before = dict(mpl.rcParams);"
-        "from efficient_transformers import diagrams, figures;"
+        "from efficient_transformers import figures; from efficient_transformers.book import diagrams;"
         "ax = figures.curves({'': {'a': ([1, 2], [3, 4])}}, 'x', 'y').axes[0];"
         "print(dict(mpl.rcParams) == before); print(ax.lines[0].get_color(), figures.OTHERS[0])"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import pkgutil
 import re
 import warnings
 from functools import cache
@@ -47,10 +46,8 @@ def without_docstrings(node):
 def package_definitions():
     """Syntax trees of the package's classes and functions, by name."""
     found = {}
-    for module in pkgutil.iter_modules(efficient_transformers.__path__):
-        source = Path(efficient_transformers.__path__[0], f"{module.name}.py")
-        if not source.exists():
-            continue
+    package = Path(efficient_transformers.__path__[0])
+    for source in {*package.rglob("*.py")} - {*package.glob("book/**/*.py")}:  # those have names of their own
         for node in ast.parse(source.read_text(encoding="utf-8")).body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
                 found.setdefault(node.name, []).append(without_docstrings(node))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import chapters
 import pytest
 import run_notebooks
 import site_links
+import site_pages
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "book" / "papers.md").read_text(encoding="utf-8")
@@ -20,9 +20,7 @@ ROWS = [
     if line.startswith("|") and line != HEAD and not line.startswith("| ---")
 ]
 EQUATIONS = {number for name in run_notebooks.chapters() for number in chapters.equations(name)}
-MODULES = [
-    importlib.import_module(f"efficient_transformers.{path.stem}") for path in (ROOT / "book" / "api").glob("*.md")
-]
+MODULES = [site_pages.documented(path) for path in (ROOT / "book" / "api").glob("*.md")]
 
 
 SECTIONS = set(chapters.sections())

@@ -26,7 +26,7 @@ from efficient_transformers import (
     model_names,
     receptive_field,
 )
-from efficient_transformers.primer import SUBSETS
+from efficient_transformers.layers.primer import SUBSETS
 
 SHARINGS = ["heads", "none", "all"]
 

@@ -19,9 +19,10 @@ from declared import STUDIES, contexts, shortening, times
 from declared.head_to_head import families, table
 from declared.sizes import D_MODEL, VOCABULARY, baseline, count, on_paper
 
-from efficient_transformers import load_corpus, rules, trials
-from efficient_transformers.cost import multiply_adds
-from efficient_transformers.protocol import (
+from efficient_transformers import load_corpus
+from efficient_transformers.studies import rules, trials
+from efficient_transformers.studies.cost import multiply_adds
+from efficient_transformers.studies.protocol import (
     RATES,
     SEEDS,
     TUNING_SEED,
@@ -31,9 +32,9 @@ from efficient_transformers.protocol import (
     chosen_rate,
     missing_trials,
 )
-from efficient_transformers.rules import check_records, problems
-from efficient_transformers.study import current, load_study
-from efficient_transformers.trials import execute_trial
+from efficient_transformers.studies.records import current, load_study
+from efficient_transformers.studies.rules import check_records, problems
+from efficient_transformers.studies.trials import execute_trial
 
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 

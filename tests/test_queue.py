@@ -17,10 +17,10 @@ import running
 from test_protocol import STUDY, entry, small  # noqa: F401 (a fixture)
 from variants import build
 
-from efficient_transformers.checkpoint import Checkpoints
-from efficient_transformers.protocol import Trial
-from efficient_transformers.study import read_records
-from efficient_transformers.trials import execute_trial
+from efficient_transformers.studies.protocol import Trial
+from efficient_transformers.studies.records import read_records
+from efficient_transformers.studies.trials import execute_trial
+from efficient_transformers.training.checkpoint import Checkpoints
 
 LONGER = entry(steps=12, seeds=(0, 1))
 ONE_MODEL = replace(STUDY, entries=(LONGER,), figures={})
@@ -161,7 +161,7 @@ def test_a_command_runs_alone_and_ends_as_it_ends(small, monkeypatch):  # noqa: 
 
 
 def test_code_that_is_not_committed_makes_no_record(monkeypatch):
-    monkeypatch.setattr(running, "git", lambda *arguments: " M src/efficient_transformers/gmlp.py")
+    monkeypatch.setattr(running, "git", lambda *arguments: " M src/efficient_transformers/layers/gmlp.py")
     with pytest.raises(ValueError, match=r"the code is \[' M src/.*gmlp.py'\]; expected that of a commit"):
         running.commit_of_code()
 

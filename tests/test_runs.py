@@ -30,13 +30,12 @@ from efficient_transformers import (
     LanguageModel,
     TrainingConfig,
     build_model,
-    checkpoint,
     load_corpus,
-    memory,
     train,
 )
-from efficient_transformers.files import PARTIAL, locked, replacing
-from efficient_transformers.interrupts import Stop, stop_on_signals
+from efficient_transformers.training import checkpoint, memory
+from efficient_transformers.training.execution import Stop, stop_on_signals
+from efficient_transformers.training.files import PARTIAL, locked, replacing
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -479,7 +478,7 @@ UNWRITABLE = ["fox.txt/sub", "fox.txt", "/proc/x", "link", "x" * 300, "/dev/null
 @pytest.mark.parametrize("out", UNWRITABLE)
 def test_an_output_that_cannot_be_written_is_noticed_before_the_first_step(command, folder, monkeypatch, out):
     (folder / "link").symlink_to("nowhere/at/all")
-    monkeypatch.setattr("efficient_transformers.runs.train", None)  # is not reached
+    monkeypatch.setattr("efficient_transformers.training.runs.train", None)  # is not reached
     code, text, err = command(*TRAIN, "--out", out)
     assert (code, text) == (2, "")
     assert re.fullmatch(r"error: out is '.*'; expected .*\n", err), err

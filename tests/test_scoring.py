@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from efficient_transformers import build_model
-from efficient_transformers.scoring import BLOCK, Score, block_starts, score
+from efficient_transformers.training.evaluation import BLOCK, Score, block_starts, score
 
 TEXT = torch.randint(7, (20_000,), generator=torch.Generator().manual_seed(1))
 

@@ -22,9 +22,9 @@ from efficient_transformers import (
     pretrained_snapshots,
     saving,
 )
-from efficient_transformers.protocol import TEST_TARGETS, TUNING_TARGETS
-from efficient_transformers.runs import load
-from efficient_transformers.scoring import score
+from efficient_transformers.studies.protocol import TEST_TARGETS, TUNING_TARGETS
+from efficient_transformers.training.evaluation import score
+from efficient_transformers.training.runs import load
 
 NAMES = ["gmlp", "gmlp-toeplitz", "hourglass", "primer-ez", "transformer"]
 

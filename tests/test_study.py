@@ -16,25 +16,17 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import live
 import matplotlib.pyplot as plt
 import pytest
 import torch
 from declared import STUDIES as DECLARED
+from live import Recipe, run_study
 
-from efficient_transformers import (
-    Metrics,
-    TrainingConfig,
-    build_model,
-    figures,
-    files,
-    load_corpus,
-    recording,
-    study,
-    train,
-)
-from efficient_transformers.digits import load_digits
-from efficient_transformers.recording import Run, claimed, run_study
-from efficient_transformers.study import read_records
+from efficient_transformers import Metrics, TrainingConfig, build_model, figures, load_corpus, study, train
+from efficient_transformers.studies.digits import load_digits
+from efficient_transformers.studies.records import claimed, read_records
+from efficient_transformers.training import files
 
 ROOT = Path(__file__).parents[1]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
@@ -48,14 +40,14 @@ def runs(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("to be, or not to be, that is the question. " * 20, encoding="utf-8")
     training = [TrainingConfig(steps=2, batch_size=2, seq_len=8, eval_every=1, eval_batches=1, seed=s) for s in (0, 1)]
-    return [Run("tiny", "primer-ez", t, TINY, str(text)) for t in training]
+    return [Recipe("tiny", "primer-ez", t, TINY, str(text)) for t in training]
 
 
 @pytest.fixture
 def counted(monkeypatch):
     """The runs that were executed, in order."""
-    executed, original = [], recording.execute
-    monkeypatch.setattr(recording, "execute", lambda run, *options, **named: (executed.append(run), original(run))[1])
+    executed, original = [], live.execute
+    monkeypatch.setattr(live, "execute", lambda run, *options, **named: (executed.append(run), original(run))[1])
     return executed
 
 
@@ -99,7 +91,7 @@ def test_a_record_is_one_line_of_json_without_nan(runs, tmp_path):
     "change", [{"label": "other"}, {"model": "transformer"}, {"options": TINY | {"d_model": 16}}], ids=str
 )
 def test_a_run_that_differs_is_run(runs, tmp_path, counted, change):
-    other = Run(**{**vars(runs[0]), **change})
+    other = Recipe(**{**vars(runs[0]), **change})
     run_study([runs[0]], tmp_path / "r.jsonl")
     run_study([runs[0], other], tmp_path / "r.jsonl")
     assert counted == [runs[0], other]
@@ -121,19 +113,19 @@ def test_what_is_recorded_is_not_run_again(runs, tmp_path, counted):
 
 
 def test_an_interruption_keeps_the_runs_that_were_complete(runs, tmp_path, monkeypatch):
-    path, original = tmp_path / "r.jsonl", recording.execute
+    path, original = tmp_path / "r.jsonl", live.execute
 
     def interrupted(run):
         if run.training.seed == 1:
             raise KeyboardInterrupt
         return original(run)
 
-    monkeypatch.setattr(recording, "execute", interrupted)
+    monkeypatch.setattr(live, "execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_study(runs, path)
     assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0]
     first = path.read_text()
-    monkeypatch.setattr(recording, "execute", original)
+    monkeypatch.setattr(live, "execute", original)
     run_study(runs, path)
     assert path.read_text().startswith(first)
     assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
@@ -222,7 +214,7 @@ import sys
 from pathlib import Path
 import torch
 from efficient_transformers import TrainingConfig
-from efficient_transformers.recording import Run, run_study
+from live import Recipe, run_study
 
 torch.set_num_threads(1)
 path, text = Path(sys.argv[1]), sys.argv[2]
@@ -230,13 +222,14 @@ sizes = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 training = [TrainingConfig(steps=30, batch_size=2, seq_len=8, eval_every=30, eval_batches=1, seed=s) for s in range(12)]
 print("ready", flush=True)
 sys.stdin.readline()
-run_study([Run("tiny", "primer-ez", t, sizes, text) for t in training], path)
+run_study([Recipe("tiny", "primer-ez", t, sizes, text) for t in training], path)
 """
 
 
 def test_two_processes_at_one_study_lose_and_double_nothing(tmp_path, runs):
     path, line = tmp_path / "new" / "r.jsonl", [sys.executable, "-c", TWO]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    environment["PYTHONPATH"] = str(ROOT / "experiments")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
     both = [subprocess.Popen([*line, path, runs[0].corpus], **pipes) for _ in range(2)]
     for process in both:
@@ -286,7 +279,7 @@ def test_a_final_loss_and_a_spread():
 
 def test_steps_are_timed_in_turn_and_what_was_timed_is_recorded(runs, tmp_path, counted, monkeypatch):
     path, other = tmp_path / "r-seconds.json", replace(runs[0], label="other", options=TINY | {"d_model": 16})
-    recording.time_steps([runs[0], other], path, rounds=2, steps=3)
+    live.time_steps([runs[0], other], path, rounds=2, steps=3)
     assert [run.label for run in counted] == ["tiny", "other"] * 3
     assert {run.training.steps for run in counted} == {3}
     recorded = json.loads(path.read_text())
@@ -300,7 +293,7 @@ def test_steps_are_timed_in_turn_and_what_was_timed_is_recorded(runs, tmp_path, 
 
 def test_records_are_grouped_by_label_and_ordered_by_seed(runs, tmp_path):
     path = tmp_path / "r.jsonl"
-    other = Run("other", *list(vars(runs[0]).values())[1:])
+    other = Recipe("other", *list(vars(runs[0]).values())[1:])
     run_study([runs[1], other, runs[0]], path)
     groups = study.by_label(read_records(path))
     seeds = {label: [r["run"]["training"]["seed"] for r in records] for label, records in groups.items()}

@@ -12,11 +12,11 @@ import zipfile
 import pytest
 import torch
 
-import efficient_transformers.corpus as corpora
-import efficient_transformers.tokens as tokens_module
+import efficient_transformers.training.corpus as corpora
+import efficient_transformers.training.tokens as tokens_module
 from efficient_transformers import ByteVocabulary, Vocabulary, load_corpus
-from efficient_transformers.corpus import load_text
-from efficient_transformers.files import PARTIAL
+from efficient_transformers.training.corpus import load_text
+from efficient_transformers.training.files import PARTIAL
 
 TEXT = "Grüße, Jürgen ❤\nthe quick brown fox. " * 50
 

@@ -25,7 +25,7 @@ from efficient_transformers import (
     model_names,
     train,
 )
-from efficient_transformers.training import parameter_groups
+from efficient_transformers.training.loop import parameter_groups
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -251,7 +251,7 @@ import torch
 from accelerate import PartialState
 
 from efficient_transformers import Checkpoints, Execution, TrainingConfig, build_model, load_corpus, train
-from efficient_transformers.checkpoint import whole
+from efficient_transformers.training.checkpoint import whole
 
 
 def run(corpus, batch_size=4, steps=20, name="primer-ez", dropout=0.0, checkpoints=None, **execution):

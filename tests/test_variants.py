@@ -18,7 +18,7 @@ from efficient_transformers import (
     MultiHeadAttention,
     PrimerNorm,
 )
-from efficient_transformers.training import parameter_groups
+from efficient_transformers.training.loop import parameter_groups
 
 SIZES = {"vocab_size": 11, "d_model": 16, "n_layers": 3, "max_seq_len": 8}
 

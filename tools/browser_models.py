@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from efficient_transformers import pretrained, saving
-from efficient_transformers.runs import VOCABULARY
+from efficient_transformers.training.runs import VOCABULARY
 
 PAGES = ("book/write-with-it", "book/read-with-it")
 SCRIPTS = ("models.js", "model-worker.js", "model-page.js")

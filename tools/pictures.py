@@ -20,7 +20,7 @@ import folding
 from nbformat import NotebookNode
 from PIL import Image
 
-from efficient_transformers.explorer import few_colors
+from efficient_transformers.book.explorer import few_colors
 
 VECTORS = Path(__file__).parents[1] / "notebooks" / "pictures"
 

@@ -24,9 +24,10 @@ import repository
 import yaml
 from PIL import Image
 
-from efficient_transformers import evidence, instruments, study
-from efficient_transformers.explorer import few_colors
-from efficient_transformers.instruments import LeakLab
+from efficient_transformers import evidence, study
+from efficient_transformers.book import instruments
+from efficient_transformers.book.explorer import few_colors
+from efficient_transformers.book.instruments import LeakLab
 
 ROOT = Path(__file__).parents[1]
 PAGE = "book/index"

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import chapters
@@ -16,6 +18,8 @@ import run_notebooks
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "efficient_transformers"
+DOCUMENTED = re.compile(r"automodule:: ([\w.]+)")
+FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in the order of the page
 DIFFICULTIES = ("easy", "medium", "hard")
 SECTIONS = {  # what a chapter explains without the package's name
     "causal_mask": "1.2",
@@ -53,18 +57,15 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "hourglass": "4.5",
     "inspection": "1.5",
     "instruments": "1.8",
-    "interrupts": "scaling-out",
     "logs": "scaling-out",
     "masking": "5.12",
     "memory": "scaling-out",
     "models": "1.6",
     "pretrained": "6.5",
     "protocol": "6.12",
-    "recording": "6.12",
     "rules": "6.12",
     "saving": "write-with-it",
-    "scoring": "6.12",
-    "study": "3.7",
+    "records": "3.7",
     "tokens": "scaling-out",
     "transformer": "1.6",
     "trials": "6.12",
@@ -85,13 +86,30 @@ def exercises() -> str:
     return "\n\n".join(parts)
 
 
+def documented(page: Path) -> ModuleType:
+    """The module that a page of the package is about."""
+    return import_module(DOCUMENTED.findall(page.read_text(encoding="utf-8"))[0])
+
+
+def rank(folder: str) -> int:
+    """The place of a folder of the package on its page."""
+    return FOLDERS.index(folder.removeprefix(PACKAGE).removeprefix("."))
+
+
 def modules() -> str:
-    """A table of the documented modules, each with the first sentence of its docstring."""
-    rows = []
-    for path in (ROOT / "book" / "api").glob("*.md"):
-        says = (import_module(f"{PACKAGE}.{path.stem}").__doc__ or "").strip().splitlines()[0]
-        rows.append(f"| [{path.stem}](api/{path.name}) | {says.replace(':func:', '')} |")
-    return "\n".join(["| Module | What it is |", "| --- | --- |", *sorted(rows)])
+    """For each folder of the package, a table of its modules with the first sentences of their docstrings."""
+    tables: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "book" / "api").glob("*.md")):
+        module = documented(path)
+        says = (module.__doc__ or "").strip().splitlines()[0]
+        folder = module.__name__.rpartition(".")[0]
+        tables.setdefault(folder, []).append(f"| [{path.stem}](api/{path.name}) | {says.replace(':func:', '')} |")
+    parts = []
+    for folder in sorted(tables, key=rank):
+        about = (import_module(folder).__doc__ or "").strip()
+        head = [f"## {folder}", "", about, "", "| Module | What it is |", "| --- | --- |"]
+        parts.append("\n".join([*head, *tables[folder]]))
+    return "\n\n".join(parts)
 
 
 def fill_page(app: Any, docname: str, source: list[str]) -> None:
@@ -124,7 +142,9 @@ def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
         lines.insert(lines.index("What is notable:") + 1, "")
     # Plain Sphinx also asks for what a module imports, before it leaves it out.
     if what in ("class", "function") and name.startswith(f"{obj.__module__}."):
-        lines += ["", explained(obj.__module__.split(".")[1], name.split(".")[-1]), ""]
+        _, *inside = obj.__module__.split(".")
+        module = inside[1] if inside[0] in FOLDERS else inside[0]
+        lines += ["", explained(module, name.split(".")[-1]), ""]
 
 
 def setup(app: Any) -> dict[str, bool]:

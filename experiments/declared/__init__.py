@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from efficient_transformers.protocol import Study
+from efficient_transformers.studies.protocol import Study
 
 from . import controls
 from .anchor import ANCHOR

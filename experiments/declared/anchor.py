@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from efficient_transformers.protocol import Entry, Study
+from efficient_transformers.studies.protocol import Entry, Study
 
 from .head_to_head import COUNTED, families, pairs
 from .sizes import baseline

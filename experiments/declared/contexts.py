@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from efficient_transformers.protocol import Entry, Study
-from efficient_transformers.study import load_seconds
+from efficient_transformers.studies.protocol import Entry, Study
+from efficient_transformers.studies.records import load_seconds
 
 from .head_to_head import SHORT, families, pairs
 from .sizes import baseline

@@ -11,7 +11,7 @@ from typing import Any
 
 from variants import complete
 
-from efficient_transformers.protocol import Entry, Pair, Study
+from efficient_transformers.studies.protocol import Entry, Pair, Study
 
 from .contexts import GATE_ENTRIES, LONG_CONTEXT, SHUT
 from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, MIDDLE, SHORT, gmlp, hourglass

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from efficient_transformers.protocol import Entry, Pair, Study
+from efficient_transformers.studies.protocol import Entry, Pair, Study
 
 from .sizes import D_MODEL, baseline, gmlp, hourglass, row
 from .times import timed_seconds

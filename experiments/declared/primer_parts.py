@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from efficient_transformers.protocol import Entry, Key, Pair, Study
+from efficient_transformers.studies.protocol import Entry, Key, Pair, Study
 
 from .head_to_head import MIDDLE, SHORT
 from .sizes import baseline

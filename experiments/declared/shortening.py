@@ -6,9 +6,9 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from efficient_transformers.cost import multiply_adds
-from efficient_transformers.hourglass import SHORTENINGS, UP_SAMPLINGS
-from efficient_transformers.protocol import Entry, Key, Study
+from efficient_transformers.layers.hourglass import SHORTENINGS, UP_SAMPLINGS
+from efficient_transformers.studies.cost import multiply_adds
+from efficient_transformers.studies.protocol import Entry, Key, Study
 
 from .head_to_head import SHORT
 from .sizes import baseline, on_paper

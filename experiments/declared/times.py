@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from efficient_transformers.checks import require
-from efficient_transformers.protocol import Entry
-from efficient_transformers.study import step_key
+from efficient_transformers.studies.protocol import Entry
+from efficient_transformers.studies.records import step_key
 
 TIMES = Path(__file__).parents[1] / "results" / "step-times.json"
 

@@ -1,20 +1,17 @@
 """Layers, models and tools of the book *Efficient Transformers, Annotated*."""
 
-from .attention import MultiHeadAttention, causal_mask, rotate
-from .cache import Cache
-from .checkpoint import Checkpoints
-from .convolution import CausalDepthwiseConv, expand_sharing
-from .corpus import Corpus, load_corpus
-from .evaluation import evaluate
-from .execution import Execution
-from .family import Stack
+from importlib import import_module
+from typing import Any
+
 from .generation import generate
-from .gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
-from .hourglass import Hourglass, build_hourglass, parse_hierarchy
-from .inspection import leak_map, receptive_field, shape_trace
-from .models import LanguageModel, build_model, initialize, model_names
-from .pretrained import pretrained_card, pretrained_names, pretrained_snapshots
-from .primer import (
+from .layers.attention import MultiHeadAttention, causal_mask, rotate
+from .layers.cache import Cache
+from .layers.convolution import CausalDepthwiseConv, expand_sharing
+from .layers.family import Stack
+from .layers.gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
+from .layers.hourglass import Hourglass, build_hourglass, parse_hierarchy
+from .layers.inspection import leak_map, receptive_field, shape_trace
+from .layers.primer import (
     GatedFeedForward,
     MultiDConvHeadAttention,
     PrimerLayer,
@@ -22,8 +19,8 @@ from .primer import (
     SharedQueryKeyAttention,
     SquaredReLU,
 )
-from .products import triangular_product
-from .resampling import (
+from .layers.products import triangular_product
+from .layers.resampling import (
     AttentionBasedShortening,
     AttentionBasedUpSampling,
     AvgPoolShortening,
@@ -32,9 +29,15 @@ from .resampling import (
     NaiveUpSampling,
     ShiftRight,
 )
-from .tokens import ByteVocabulary, Vocabulary
-from .training import Metrics, TrainingConfig, train
-from .transformer import FeedForward, LearnedPositions, TransformerLayer
+from .layers.transformer import FeedForward, LearnedPositions, TransformerLayer
+from .models import LanguageModel, build_model, initialize, model_names
+from .pretrained import pretrained_card, pretrained_names, pretrained_snapshots
+from .training.checkpoint import Checkpoints
+from .training.corpus import Corpus, load_corpus
+from .training.evaluation import evaluate
+from .training.execution import Execution
+from .training.loop import Metrics, TrainingConfig, train
+from .training.tokens import ByteVocabulary, Vocabulary
 
 __version__ = "0.1.0"
 
@@ -91,3 +94,19 @@ __all__ = [
     "train",
     "triangular_product",
 ]
+
+
+# What chapters use by one name, imported when it is asked for: it brings Matplotlib, or the records of all runs.
+_LATER = {
+    "digits": "studies.digits",
+    "evidence": "studies.evidence",
+    "exercises": "book.exercises",
+    "figures": "book.figures",
+    "study": "studies.records",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{_LATER[name]}")

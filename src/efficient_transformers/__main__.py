@@ -19,14 +19,15 @@ from typing import Annotated, Any
 import tyro
 
 from .checks import require, require_int, require_known
-from .corpus import NAMES, Corpus, load_corpus, load_text
-from .evaluation import evaluate as mean_loss
-from .evaluation import sizes_of
-from .execution import Execution
-from .interrupts import stop_on_signals
-from .memory import FLOAT, check_training, require_memory
 from .models import LanguageModel, find_family, model_names
-from .runs import (
+from .saving import RUNS
+from .training.corpus import NAMES, Corpus, load_corpus, load_text
+from .training.evaluation import evaluate as mean_loss
+from .training.evaluation import sizes_of
+from .training.execution import Execution, stop_on_signals
+from .training.loop import TrainingConfig
+from .training.memory import FLOAT, check_training, require_memory
+from .training.runs import (
     CHECKPOINT,
     RECORD,
     Plan,
@@ -38,9 +39,7 @@ from .runs import (
     read_vocabulary,
     trained_at,
 )
-from .saving import RUNS
-from .tokens import Unit, Vocabulary, printable
-from .training import TrainingConfig
+from .training.tokens import Unit, Vocabulary, printable
 
 PROGRAM = "python -m efficient_transformers"
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from .cache import Cache
 from .checks import require, require_bool, require_int, require_number, require_seed
+from .layers.cache import Cache
 
 
 class Decoder(Protocol):

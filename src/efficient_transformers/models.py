@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from . import pretrained, saving
-from .cache import Cache
 from .checks import is_plain, require, require_int, require_known, require_module, require_probability
-from .family import Family, Sizes
 from .generation import generate
-from .gmlp import GMLPFamily
-from .hourglass import HourglassFamily
-from .primer import PrimerEZFamily, PrimerFamily
-from .transformer import TransformerFamily
+from .layers.cache import Cache
+from .layers.family import Family, Sizes
+from .layers.gmlp import GMLPFamily
+from .layers.hourglass import HourglassFamily
+from .layers.primer import PrimerEZFamily, PrimerFamily
+from .layers.transformer import TransformerFamily
 
 FAMILIES: dict[str, type[Family]] = {
     "transformer": TransformerFamily,

@@ -1,0 +1,1 @@
+"""What chapters show: figures, exercises, instruments."""

@@ -1,0 +1,183 @@
+"""The exercises of Chapter 1, the baseline Transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...layers.attention import MultiHeadAttention, causal_mask, rotate
+from ...layers.inspection import leak_map
+from .checking import close, compare, exercise, expect, no_leak
+
+
+def seen_by(attend: Callable[[Tensor, Tensor, Tensor], Tensor], T: int = 6, K: int = 4) -> Tensor:
+    """Which tokens each output of an attention depends on, whose queries, keys and values are its input: ``[T, T]``."""
+    x = torch.randn(T, K, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    slopes: Tensor = torch.autograd.functional.jacobian(lambda x: attend(x, x, x), x)  # type: ignore[no-untyped-call]
+    return slopes.abs().amax(dim=(1, 3))
+
+
+@exercise("1.1")
+def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+    """Attention without a leak."""
+    K = 3  # not 4, whose root is also its half
+    q, k, v = torch.randn(3, 2, 3, 6, K, generator=torch.Generator().manual_seed(0))
+    scores = q @ k.mT / q.shape[-1] ** 0.5  # (2, 3, T, T)
+    future = ~causal_mask(6, 6)
+
+    def attend(scores: Tensor, hidden: Tensor) -> Tensor:
+        return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
+
+    mistakes = {
+        "the weights of a row no longer sum to 1: the future is gone from the numerator of (1.1), but is still in its "
+        "denominator, so that later keys change your outputs": scores.softmax(-1).tril() @ v,
+        "a score of 0 is not a weight of 0: exp(0) is 1, so the future keeps its share; its score must be -inf": (
+            scores.masked_fill(future, 0.0).softmax(-1) @ v
+        ),
+        "each token sees its future and not its past: the mask is the wrong way round": attend(
+            scores, torch.ones(6, 6, dtype=torch.bool).tril(-1)
+        ),
+        "the products are not divided by the root of K": attend(scores * K**0.5, future),
+    }
+    got = answer(q, k, v)
+    hides_itself = isinstance(got, Tensor) and got.shape == v.shape and bool(got[..., 0, :].isnan().all())
+    expect(
+        not hides_itself, "token 0 sees nothing, not even itself, so its weights are 0/0: the sum in (1.1) ends at t"
+    )
+    right = attend(scores, future)
+    shaped = isinstance(got, Tensor) and got.shape == v.shape
+    if shaped and not any(close(got, known) for known in (right, *mistakes.values())):
+        no_leak("your attention", seen_by(answer))
+    compare("your output", got, right, mistakes)
+    far = torch.cat([k[..., :-1, :], 1e4 * q[..., :1, :]], dim=-2)  # token 0 would read the last key and no other
+    late = attend(q @ far.mT / q.shape[-1] ** 0.5, future)
+    expect(
+        close(answer(q, far, v)[..., :-1, :], late[..., :-1, :]),
+        "the sums are right, but the future is still in the softmax: a later key with a large product rounds all other "
+        "weights to 0, and dividing them by their sum is 0/0; set the score to -inf before the softmax",
+    )
+    low = torch.cat([-1e6 * q[..., :1, :], k[..., 1:, :]], dim=-2)  # the one key that token 0 sees is far below all
+    expect(
+        close(answer(q, low, v)[..., :1, :], v[..., :1, :]),
+        "a low score is not a weight of 0: where what a token may see scores lower still, the future gets the weight; "
+        "its score must be -inf",
+    )
+    no_leak("your attention", seen_by(answer))
+
+
+@exercise("1.2")
+def order(answer: Callable[[Tensor], Tensor]) -> None:
+    """A sequence in another order that the last output does not notice."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, 10, 32, generator=generator)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        blind, rotary = MultiHeadAttention(32, 4, rotary=False), MultiHeadAttention(32, 4)
+    changed = answer(x.clone())
+    expect(isinstance(changed, Tensor) and changed.shape == x.shape, f"expected x, changed: a tensor {tuple(x.shape)}")
+    expect((changed - x).abs().max().item() > 0.1, "this is x as it was; change more")
+    last = "the last token asks, and its query is another one now; change only what it looks at"
+    expect(close(changed[:, -1], x[:, -1]), last)
+    with torch.no_grad():
+        before, after = blind(x)[:, -1], blind(changed)[:, -1]
+        noticed = not close(rotary(changed)[:, -1], rotary(x)[:, -1])
+    moved = close(changed[0].sort(dim=0).values, x[0].sort(dim=0).values)
+    expect(moved or close(before, after), "these are other vectors, and their sum is another; only their order is free")
+    whole = "channels moved between tokens, so that other vectors are summed; move whole tokens"
+    expect(close(before, after), whole)
+    expect(noticed, "attention with turned queries and keys does not notice either; change the order")
+
+
+@exercise("1.3")
+def cache_size(answer: Callable[[int, int, int, int], int]) -> None:
+    """The numbers in a cache."""
+    for L, H, D, T in ((3, 4, 8, 5), (1, 2, 12, 7), (2, 3, 6, 30)):
+        got, expected = answer(L, H, D, T), 2 * L * D * T
+        case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {got}; expected {expected}"
+        reasons = {
+            L * D * T: "a key and a value are kept",
+            3 * L * D * T: "queries are asked once and not kept",
+            2 * D * T: "each layer keeps its own",
+            2 * L * D: "every token is kept",
+            2 * L * H * D * T: "the heads share the D channels among them, D / H each",
+            2 * L * D * T // H: "each head has D / H channels, and there are H of them",
+            L * H * T * T: "the weights of attention are not kept, only keys and values",
+        }
+        expect(got == expected, f"{case}{': ' + reasons[got] if got in reasons else ''}")
+
+
+@exercise("1.4")
+def window(answer: Callable[[int, int], Tensor]) -> None:
+    """The mask of a window."""
+    for T, w in ((9, 3), (9, 1), (5, 8)):
+        distance = torch.arange(T)[:, None] - torch.arange(T)  # (T, T)
+        got = answer(T, w)
+        expect(isinstance(got, Tensor), f"your mask is a {type(got).__name__}; expected a tensor")
+        expect(got.dtype == torch.bool, f"your mask has the type {got.dtype}; expected torch.bool, True where seen")
+        expect(got.shape == (T, T), f"your mask has the shape {tuple(got.shape)}; expected {(T, T)}")
+        expected = (distance >= 0) & (distance < w)
+        mistakes = {
+            "True stands where a token is hidden; expected True where it is seen": ~expected,
+            "your rows are keys and your columns queries; turn the mask over": expected.T,
+            "your window holds w + 1 tokens: the token itself is one of the w": (distance >= 0) & (distance <= w),
+            "your mask has no lower edge: w changes nothing": distance >= 0,
+            "your window reaches into the future, w - 1 tokens far": distance.abs() < w,
+        }
+        for reason, wrong in mistakes.items():
+            expect(not (torch.equal(got, wrong) and not torch.equal(wrong, expected)), f"{reason} (T = {T}, w = {w})")
+        future = (got & (distance < 0)).nonzero().tolist()
+        expect(not future, f"token {future and future[0][0]} sees token {future and future[0][1]}, which is its future")
+        compare(f"the mask for T = {T}, w = {w}", got.float(), expected.float())
+
+
+@exercise("1.5")
+def one_key(answer: Callable[[int, int], Any]) -> None:
+    """Attention whose heads share one key and one value."""
+    D, H = 24, 3
+    K = D // H
+    made = "your answer is one module; expected what makes it: a class, or a function of d_model and n_heads"
+    expect(not isinstance(answer, nn.Module), made)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module, reference = answer(D, H), MultiHeadAttention(D, H)
+        x = torch.randn(2, 7, D)
+    expect(
+        isinstance(module, nn.Module), f"answer(d_model, n_heads) is a {type(module).__name__}; expected an nn.Module"
+    )
+    shapes = {"query": (D, D), "key": (K, D), "value": (K, D), "output": (D, D)}
+    for name, shape in shapes.items():
+        linear = getattr(module, name, None)
+        expect(isinstance(linear, nn.Linear), f"your module has no nn.Linear called {name}")
+        found = tuple(linear.weight.shape)  # type: ignore[union-attr]
+        every = f": one {name} for all heads has K = D / H = {K} channels" if found == (D, D) != shape else ""
+        expect(found == shape, f"{name}.weight has the shape {found}; expected {shape}{every}")
+        expect(linear.bias is None, f"{name} has a bias; expected none")  # type: ignore[union-attr]
+    with torch.no_grad():
+        for name in shapes:
+            weight = getattr(module, name).weight
+            getattr(reference, name).weight.copy_(weight if weight.shape[0] == D else weight.repeat(H, 1))
+        q, k, v = (reference.split(z) for z in reference.project(x))  # (B, H, T, K)
+        unmixed = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        mistakes = {
+            "your queries and keys are not turned, or both along the heads, which cancels: rotate takes (..., T, K)": (
+                reference.attend(q, k, v)
+            ),
+            "your queries are turned and your keys are not": reference.attend(rotate(q), k, v),
+            "your keys are turned and your queries are not": reference.attend(q, rotate(k), v),
+            "your values are turned too; only queries and keys have positions": reference.attend(
+                rotate(q), rotate(k), rotate(v)
+            ),
+            "your queries are turned along the heads; rotate takes (..., T, K), so split into (B, H, T, K) first": (
+                reference.attend(rotate(q.transpose(1, 2)).transpose(1, 2), rotate(k), v)
+            ),
+            "your heads stand side by side, but no output matrix mixes them": unmixed.transpose(1, 2).flatten(2),
+        }
+        got = module(x)
+        if isinstance(got, Tensor) and got.shape == x.shape and not close(got, reference(x)):
+            module.d_model = D
+            no_leak("your layer", leak_map(module, 7))
+        compare("your layer's output", got, reference(x), mistakes)

@@ -1,0 +1,165 @@
+"""The exercises of Chapter 3, Primer's variations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...layers.attention import rotate
+from .checking import close, compare, dependence, exercise, expect, show_leaks
+
+
+def convolved(x: Tensor, weight: Tensor, back: Sequence[int]) -> Tensor:
+    """Each channel's own values, ``back[j]`` tokens earlier, weighted by ``weight[:, j]``; below 0, later."""
+    T = x.shape[1]
+    shifted = [F.pad(x, (0, 0, max(b, 0), max(-b, 0)))[:, max(-b, 0) :][:, :T] for b in back]
+    return torch.stack([w * z for w, z in zip(weight.T, shifted, strict=True)]).sum(0)
+
+
+@exercise("3.1")
+def one_kernel_per_head(answer: Any) -> None:
+    H, K, W = 4, 6, 3
+    x, kernels = torch.randn(2, 10, H * K), torch.randn(H, W)
+    own = kernels.repeat_interleave(K, dim=0)  # (D, W)
+    back = range(W)
+    mistakes = {
+        "your channels take their kernels in turn: channel c has kernel c mod H. The channels of a head lie side by "
+        "side, so channels 0 to K − 1 have kernel 0 (`repeat_interleave`, where `repeat` deals them out)": convolved(
+            x, kernels.repeat(K, 1), back
+        ),
+        "your kernel is the wrong way round: column 0 belongs to the current token, the last column to the earliest": (
+            convolved(x, own.flip(1), back)
+        ),
+        f"your convolution sees {W - 1} tokens of the future: put the zeros before the first token, not after the "
+        "last one": convolved(x, own, [-b for b in back]),
+        "your convolution is right for one kernel, but every head has the first one": convolved(
+            x, kernels[:1].expand(H * K, W), back
+        ),
+    }
+    reads = partial(dependence, lambda tokens: answer(tokens, kernels), x)
+    right = convolved(x, own, back)
+    compare("your output [sequence, token, channel]", answer(x, kernels), right, mistakes, reads=reads)
+
+
+@exercise("3.2")
+def a_notch(answer: Any) -> None:
+    expected = "expected two weights and a dilation, like ([1.0, 0.0], 1)"
+    expect(isinstance(answer, tuple | list) and len(answer) == 2, f"your answer is {answer!r}; {expected}")
+    weight, dilation = answer
+    expect(isinstance(weight, tuple | list) and len(weight) == 2, f"the weights are {weight!r}; {expected}")
+    is_count = isinstance(dilation, int) and dilation >= 1
+    expect(is_count, f"the dilation is {dilation!r}; expected a number of tokens, 1 or more")
+    now, before = map(float, weight)
+    flipped = "a constant comes out upside down: 1 becomes -1. Its height is kept, its sign is not"
+    expect(not math.isclose(now + before, -1, abs_tol=1e-6), flipped)
+    scaled = f"a constant 1 comes out as {now + before:g}, the sum of the weights; expected 1"
+    expect(math.isclose(now + before, 1, abs_tol=1e-6), scaled)
+    turn = 2 * math.pi * dilation / 4
+    left = math.hypot(now + before * math.cos(turn), before * math.sin(turn))
+    steps = "one token" if dilation == 1 else f"{dilation} tokens"
+    why = f"of the wave with a cycle of four tokens, {left:.2f} of its height is left; expected 0."
+    where = "opposite" if dilation % 4 == 2 else "the same" if dilation % 4 == 0 else "neither the same nor opposite"
+    expect(left < 1e-6, f"{why} At a distance of {steps} this wave is {where}; you need equal shares of opposites")
+
+
+@exercise("3.3")
+def how_far_back(answer: Any) -> None:
+    for W, dilations in ((3, [1]), (3, [1, 2, 4]), (2, [3, 1]), (5, [])):
+        got, right = answer(W, dilations), 1 + (W - 1) * sum(dilations)
+        if got == right:
+            continue
+        asked = f"for W = {W} and dilations {dilations} you say {got}; expected {right}."
+        reason = "Follow the earliest token that an output depends on, back through each convolution"
+        if got == right - 1:
+            reason = "You count the steps back; the current token counts too"
+        elif got in (W * sum(dilations), 1 + W * sum(dilations)):
+            reason = "W weights reach back W − 1 steps: the first one belongs to the current token"
+        elif got == 1 + (W - 1) * max(dilations, default=0):
+            reason = (
+                "The convolutions follow each other, so what they reach back adds up; the largest alone is too little"
+            )
+        expect(False, f"{asked} {reason}")
+
+
+def attend(projected: Tensor, rotary: bool) -> Tensor:
+    q, k, v = projected
+    q, k = (rotate(q), rotate(k)) if rotary else (q, k)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@exercise("3.4")
+def which_bias_matters(answer: Any) -> None:
+    expected = 'two strings of the letters q, k and v, like ("q", "qkv"); expected first without rotation, then with it'
+    good = isinstance(answer, tuple | list) and len(answer) == 2 and all(isinstance(a, str) for a in answer)
+    expect(good and set("".join(answer)) <= set("qkv"), f"your answer is {answer!r}; it should be {expected}")
+    reasons = {
+        "q": "q's bias meets every key: it adds a · k_s to the score, and k_s differs from key to key",
+        "k": "with rotation, k's bias is turned by the position of its key, so q_t · R b differs from key to key",
+        "v": "the weights of a row sum to one, so v's bias reaches the output whole",
+    }
+    generator = torch.Generator().manual_seed(0)
+    x, biases = torch.randn(3, 1, 9, 8, generator=generator), torch.randn(3, 8, generator=generator)  # q, k, v
+    for said, rotary in zip(answer, (False, True), strict=True):
+        when = "with rotation" if rotary else "without rotation"
+        whole = attend(x + biases[:, None, None], rotary)
+        for i, name in enumerate("qkv"):
+            fewer = biases.clone()
+            fewer[i] = 0
+            change = (attend(x + fewer[:, None, None], rotary) - whole).abs().max().item()
+            if name in said:
+                moved = f"{when}, leaving out {name}'s bias changes an output by up to {change:.2f}: {reasons[name]}"
+                expect(change < 1e-4, moved)
+            else:
+                missed = f"{when}, {name}'s bias can be left out too: it adds q_t · b to all scores of row t alike, and"
+                expect(change > 1e-4, f"{missed} a softmax does not notice what all have in common")
+
+
+@exercise("3.5")
+def by_frequencies(answer: Any) -> None:
+    T, W, D = 9, 3, 2
+    n = T + W - 1  # odd, which irfft has to be told
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, T, D, generator=generator, requires_grad=True)
+    weight = torch.randn(D, W, generator=generator)
+    got = answer(x, weight)
+    right = convolved(x, weight, range(W)).detach()
+    longer = isinstance(got, Tensor) and got.shape == (1, n, D)
+    tail = f"your output has {n} tokens, those of the longer transform: keep the first T = {T}"
+    expect(not longer, tail)
+    waves = torch.fft.rfft(x.detach(), n, dim=1) * torch.fft.rfft(weight.T, n, dim=0)
+    shorter = torch.fft.irfft(waves, dim=1)[:, :T]
+    without = isinstance(got, Tensor) and got.shape == shorter.shape and close(got, shorter)
+    expect(not without, f"without its length irfft assumes an even one, {n - 1}: give it n = {n} too")
+    if isinstance(got, Tensor) and got.shape == right.shape and got.grad_fn is not None:
+        leak = reads(got, x)
+        if future := int((leak.triu(1) > 1e-6).sum()):
+            show_leaks("your convolution", leak.where(leak > 1e-6, 0))
+            backward = (torch.flip(weight, [1]) - weight).abs().max() > 0 and bool((leak.tril(-1) <= 1e-6).all())
+            reason = (
+                "it runs backward. A complex conjugate turns time round: multiply by the transform itself"
+                if backward
+                else f"a transform of length {T} treats the text as a circle, so that its end wraps round to its "
+                f"beginning. Give both transforms the length T + W − 1 = {n}"
+            )
+            tokens = (leak[0] > 1e-6).nonzero().flatten().tolist()
+            expect(
+                False, f"your convolution sees the future in {future} places: output 0 reads tokens {tokens}; {reason}"
+            )
+    mistakes = {
+        "your kernel is the wrong way round: column 0 belongs to the current token": convolved(
+            x, weight.flip(1), range(W)
+        ).detach(),
+    }
+    compare("your output [sequence, token, channel]", got, right, mistakes)
+
+
+def reads(y: Tensor, x: Tensor) -> Tensor:
+    """How much each output ``[1, T, D]`` depends on each token of ``x``: a leak map ``[T, T]``."""
+    slope: Callable[[int], Tensor] = lambda t: torch.autograd.grad(y[0, t].sum(), x, retain_graph=True)[0]  # noqa: E731
+    return torch.stack([slope(t)[0].abs().amax(-1) for t in range(y.shape[1])])

@@ -1,0 +1,164 @@
+"""The worked example and other drawings of Chapter 3, Primer's variations. All functions return the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+from torch import Tensor
+
+from ...layers.convolution import CausalDepthwiseConv
+from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, bare_grid, nth_color, styled
+
+PRIMER = COLORS["Primer EZ"]
+BETTER, WORSE, OPEN = nth_color(0), nth_color(1), GREY  # no model's colors: a model may be better or worse
+PERIODS = {0: "constant", 1 / 6: "6", 1 / 4: "4", 1 / 3: "3", 1 / 2: "2"}  # cycles per token, and tokens per cycle
+
+
+@styled
+def knobs() -> Figure:
+    """One layer from the top to the bottom, and beside each part what this chapter changes there."""
+    rows = (
+        ("norm", PLAIN, ""),
+        ("to query, key and value", PLAIN, "queries made from keys? §3.4"),
+        ("convolutions", NEW, "of which of the three?\nwidth, dilation, sharing,\nstart, bias? §3.1–3.3, 3.8"),
+        ("attention", PLAIN, ""),
+        ("norm", PLAIN, "another formula?\nafter the network? §3.4"),
+        ("up to more channels", PLAIN, ""),
+        ("squared ReLU", NEW, "ReLU, GELU, SwiGLU? §3.3"),
+        ("down again", PLAIN, ""),
+    )
+    figure, ax = plt.subplots(figsize=(WIDTH, 5.8), layout="constrained")
+    x, half, ys = 1.55, 0.98, [7.9, 6.9, 5.9, 4.9, 3.1, 2.1, 1.1, 0.1]
+    ax.plot([x, x], [9.0, -1.5], color=GREY, lw=1, zorder=0)
+    for top, bottom in ((8.6, 4.15), (3.8, -0.65)):  # the stream goes round each branch
+        ax.plot([x, 0.25, 0.25, x], [top, top, bottom, bottom], color=GREY, lw=1, zorder=0)
+    for y, (label, color, question) in zip(ys, rows, strict=True):
+        box = FancyBboxPatch((x - half, y - 0.27), 2 * half, 0.54, boxstyle="round,pad=0.02", fc=color, ec=GREY, lw=0.8)
+        ax.add_patch(box)
+        ax.text(x, y, label, ha="center", va="center", color="black")
+        if question:
+            ax.plot([x + half + 0.05, x + half + 0.3], [y, y], color=PRIMER, lw=1)
+            ax.text(x + half + 0.37, y, question, va="center")
+    for y in (4.15, -0.65):
+        ax.plot(x, y, "o", markersize=14, mfc=PLAIN, mec=GREY)
+        ax.text(x, y, "+", ha="center", va="center", color="black")
+    ax.text(x, 9.15, "stream x", ha="center", va="bottom")
+    ax.annotate("", (x, -1.6), (x, -1.4), arrowprops={"arrowstyle": "->", "color": GREY})
+    ax.set(xlim=(0, 5.6), ylim=(-1.7, 9.6))
+    ax.axis("off")
+    return figure
+
+
+@styled
+def waves(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> Figure:
+    """For each wave a panel: what goes into a kernel, ``[T]``, and what comes out."""
+    figure, axes = plt.subplots(
+        len(pairs), 1, figsize=(WIDTH, 1.55 * len(pairs) + 0.5), sharex=True, layout="constrained"
+    )
+    for ax, (title, (into, out)) in zip(axes, pairs.items(), strict=True):
+        t = range(len(into))
+        ax.axhline(0, color=OPEN, lw=0.6)
+        ax.plot(t, into, "o-", color=OPEN, lw=1, mfc="none", label="in")
+        ax.plot(t, out, "o-", color=PRIMER, lw=1.4, label="out")
+        ax.set_title(title, loc="left")
+        ax.set(ylim=(-1.25, 1.25), yticks=(-1, 0, 1), ylabel="value")
+    axes[-1].set(xlabel="token t", xticks=range(len(into)))
+    figure.legend(*axes[0].get_legend_handles_labels(), ncols=2, loc="outside upper right")
+    return figure
+
+
+def by_period(ax: Axes) -> None:
+    """Name frequencies by what the reader can count: the tokens of one cycle."""
+    ax.set_xticks(list(PERIODS), list(PERIODS.values()))
+    ax.set_xlim(0, 0.5)
+    for f in list(PERIODS)[1:-1]:
+        ax.axvline(f, color="#BBBBBB", lw=0.6, zorder=0)
+
+
+@styled
+def gains(
+    kernels: Mapping[str, tuple[Tensor, Tensor]], texts: Mapping[str, tuple[Tensor, Tensor]] | None = None
+) -> Figure:
+    """Gain of kernels against frequency; below, the power of a text's signals, if there are any. Pairs of x and y."""
+    panels = 1 + (texts is not None)
+    figure, axes = plt.subplots(
+        panels, 1, figsize=(WIDTH, 2.55 * panels + 0.3), squeeze=False, sharex=True, layout="constrained"
+    )
+    for ax, lines in zip(axes[:, 0], (kernels, texts or {}), strict=False):
+        for i, (label, (x, y)) in enumerate(lines.items()):
+            ax.plot(x, y, color=nth_color(i + (3 if ax is not axes[0, 0] else 0)), label=label)
+        by_period(ax)
+        ax.set_ylim(bottom=0)
+        ax.legend(loc="best")
+    axes[0, 0].set_ylabel("gain of the kernel")
+    if texts is not None:
+        axes[1, 0].set_ylabel("power in the text")
+    axes[-1, 0].set_xlabel("tokens for one cycle of the wave")
+    return figure
+
+
+@styled
+def kernel_owners(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
+    """Which kernel each channel of each head uses: places with one number, and one color, share it."""
+    figure, axes = plt.subplots(len(convolutions), 1, figsize=(WIDTH, 1.55 * len(convolutions)), layout="constrained")
+    for ax, (title, conv) in zip(axes, convolutions.items(), strict=True):
+        count = conv.weight[..., 0].numel()
+        kernel = conv.per_channel(torch.arange(count).view(*conv.weight.shape[:2], 1)).view(conv.n_heads, -1)
+        order = (kernel * 0.61803) % 1 if count > 1 else kernel + 0.5  # neighbors far apart on the color circle
+        ax.imshow(order.numpy(), cmap="twilight_shifted", vmin=0, vmax=1, aspect="auto", alpha=0.4)
+        bare_grid(ax, kernel.shape[0], kernel.shape[1], color="white", lw=1)
+        for (head, channel), number in np.ndenumerate(kernel.numpy()):
+            ax.text(channel, head, f"{number + 1:.0f}", ha="center", va="center", color="black")
+        ax.set_title(f"{title}: {count} kernel{'' if count == 1 else 's'}", loc="left")
+        ax.set_ylabel("head")
+    axes[-1].set_xlabel("channel of the head")
+    return figure
+
+
+@styled
+def gain_map(layers: Mapping[str, Mapping[str, Tensor]], start: Tensor) -> Figure:
+    """For each layer a panel, for each kernel ``[..., W]`` a dot: its gain for a constant, and for an alternation."""
+    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.6), sharex=True, sharey=True, layout="constrained")
+    for ax, (title, kinds) in zip(axes.flat, layers.items(), strict=True):
+        ax.plot([0, 1.3], [0, 1.3], color="#BBBBBB", lw=0.8, zorder=0)
+        for i, (kind, kernels) in enumerate(kinds.items()):
+            ax.plot(*ends(kernels), ".", color=nth_color((0, 2)[i]), markersize=4, alpha=0.7, label=kind)
+        ax.plot(*ends(start), "+", color="black", markersize=13, markeredgewidth=2, label="start")
+        ax.set_title(title, loc="left")
+        ax.set_box_aspect(1)
+        ax.set(xlim=(0, 1.3), ylim=(0, 1.3), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+    for below, beside in zip(axes[1], axes[:, 0], strict=True):
+        below.set_xlabel("gain for a constant")
+        beside.set_ylabel("gain for an alternation")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=3, loc="outside upper center", markerscale=1.5)
+    return figure
+
+
+def ends(kernels: Tensor) -> tuple[Tensor, Tensor]:
+    """The gains of kernels ``[..., W]`` at frequency 0 and 1/2, each as ``[n]``."""
+    w = kernels.detach().float().cpu().reshape(-1, kernels.shape[-1])  # (n, W)
+    signs = (-1.0) ** torch.arange(w.shape[1])
+    return w.sum(1).abs(), (w * signs).sum(1).abs()
+
+
+@styled
+def attention_maps(maps: Mapping[str, Tensor], characters: Sequence[str]) -> Figure:
+    """Attention of four heads on a short text, ``[T, T]`` each, with the text on both axes."""
+    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.9), layout="constrained")
+    shown = ["·" if c == " " else c for c in characters]
+    for ax, (title, matrix) in zip(axes.flat, maps.items(), strict=True):
+        ax.imshow(matrix.detach().float().cpu().numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, interpolation="nearest")
+        ax.set_title(title)
+        ax.set_xticks(range(len(shown)), shown)
+        ax.set_yticks(range(len(shown)), shown)
+        ax.tick_params(length=0, pad=2)
+    for below, beside in zip(axes[1], axes[:, 0], strict=True):
+        below.set_xlabel("looked at")
+        beside.set_ylabel("looking")
+    return figure

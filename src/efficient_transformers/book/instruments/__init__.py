@@ -1,0 +1,284 @@
+"""Things to touch: instruments in plain JavaScript, which compute what the package computes.
+
+What is notable:
+- the same scripts serve the site and a notebook's output, where an instrument carries all that it needs;
+- without JavaScript a still and a sentence remain;
+- tests compare what an instrument shows with what the package's layers compute.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from statistics import fmean
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from ...checks import require, require_known
+from ...layers.convolution import CausalDepthwiseConv
+from ...models import LanguageModel
+from ...pretrained import pretrained_card, pretrained_snapshots
+from ...studies.records import by_label, final_loss, load_study
+from ...training.runs import load
+from ...training.tokens import Vocabulary
+from ..explorer import png
+from ..figures import leak_maps, waves
+
+Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
+Strip = Literal["attention", "convolved", "gate"]
+FOLDER = Path(__file__).parent
+T = 24  # tokens in Leak Lab
+MODEL_OF = {"attention": "transformer", "convolved": "primer-ez", "gate": "gmlp"}  # the shipped one that a strip shows
+
+
+def script(name: str) -> str:
+    """The script of an instrument, after what all of them share."""
+    return "".join((FOLDER / f"{part}.js").read_text(encoding="utf-8") for part in ("instruments", name))
+
+
+def whole(numbers: Tensor, kind: torch.dtype = torch.int8) -> tuple[str, float]:
+    """Numbers as whole ones of a kind, in base64, and what to multiply them by."""
+    scale = numbers.abs().max().item() / torch.iinfo(kind).max
+    packed = (numbers / scale).round().to(kind).contiguous()
+    return base64.b64encode(packed.numpy().tobytes()).decode(), scale
+
+
+def shipped(name: str) -> tuple[LanguageModel, Vocabulary]:
+    """A model that ships, and its vocabulary; the reader's random numbers stay what they would have been."""
+    with torch.random.fork_rng(devices=[]):
+        return load(Path(name))
+
+
+def shipped_states(name: str) -> dict[int, dict[str, Tensor]]:
+    """The recorded weights of a model that ships, by training step; all of them at the end."""
+    return {**pretrained_snapshots(name), pretrained_card(name)["steps"]: shipped(name)[0].state_dict()}
+
+
+def picture(drawn: bytes, alt: str) -> str:
+    """A PNG within the page."""
+    return f'<img src="data:image/png;base64,{base64.b64encode(drawn).decode()}" alt="{escape(alt)}">'
+
+
+class Instrument(ABC):
+    """What the instruments share: an element that holds a still, and the script that fills it."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """What the still shows."""
+
+    @abstractmethod
+    def still(self) -> str:
+        """HTML for where no script runs."""
+
+    @abstractmethod
+    def data(self) -> Mapping[str, str]:
+        """What the script reads, by the name of an attribute without its ``data-``."""
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def element(self, inside: str) -> str:
+        """The element that the script fills, with what stands there where no script runs."""
+        data = "".join(f' data-{key}="{escape(value)}"' for key, value in self.data().items())
+        return f'<div class="instrument {self.name}"{data}>{inside}<p>{escape(self.sentence)}</p></div>'
+
+    def _repr_html_(self) -> str:
+        style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
+        return f"<style>{style}</style>{self.element(self.still())}<script>{script(self.name)}</script>"
+
+
+class LeakLab(Instrument):
+    """Which tokens each output depends on, for a mechanism and its mistakes, and what it remembers to write on.
+
+    Args:
+        mechanism: the one to begin with.
+        fixed: whether it is the only one.
+
+    Raises:
+        ValueError: for an unknown mechanism.
+    """
+
+    name = "leak-lab"
+    MISTAKES: ClassVar[dict[str, str]] = {
+        "attention": "attention whose mask lets one token of the future through",
+        "convolution": "a convolution of width 3 with one zero on its left instead of two",
+        "hourglass": "an hourglass of factor 4 whose sequence is shifted by 2 instead of 3 tokens",
+        "gmlp": "a gate whose matrix keeps one diagonal above the main one",
+    }
+
+    def __init__(self, mechanism: Mechanism = "hourglass", *, fixed: bool = False) -> None:
+        require_known("mechanism", mechanism, get_args(Mechanism))
+        self.mechanism, self.fixed = mechanism, fixed
+
+    def depends(self) -> Tensor:
+        """Which token (columns) each output (rows) reads at the first setting, which is a mistake: bool ``[T, T]``."""
+        t, s = torch.arange(T)[:, None], torch.arange(T)
+        if self.mechanism == "convolution":
+            return (s - t).abs() <= 1
+        if self.mechanism == "hourglass":
+            return (t // 4 == (s + 2) // 4) | (s == t)
+        return s <= t + 1
+
+    @property
+    def sentence(self) -> str:
+        leaks = int(self.depends().triu(1).any(1).sum())
+        mistake = self.MISTAKES[self.mechanism]
+        return f"Leak Lab, which needs JavaScript: {mistake} lets {leaks} of {T} outputs see their future."
+
+    def still(self) -> str:
+        return picture(png(leak_maps({self.mechanism: self.depends()}), 80), f"Leak map. {self.sentence}")
+
+    def losses(self) -> dict[int, float]:
+        """Mean loss of the recorded hourglasses of factor 4, by the shift of their sequence."""
+        groups = by_label(load_study("hourglass-shifts"))
+        return {int(label.split()[-1]): round(fmean(map(final_loss, records)), 2) for label, records in groups.items()}
+
+    def data(self) -> Mapping[str, str]:
+        told = {"losses": json.dumps(self.losses())} if self.mechanism == "hourglass" or not self.fixed else {}
+        return {"mechanism": self.mechanism} | told | ({"fixed": ""} if self.fixed else {})
+
+
+class KernelBench(Instrument):
+    """What three weights do to a sequence: bars to drag, a pulse, a wave, the gain of each frequency.
+
+    Args:
+        learned: whether the kernels that the shipped Primer EZ learned are there to choose from.
+    """
+
+    name = "kernel-bench"
+
+    def __init__(self, *, learned: bool = False) -> None:
+        self.learned = learned
+
+    @property
+    def sentence(self) -> str:
+        return (
+            "Kernel Bench, which needs JavaScript: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, an alternation"
+            " at 0.50, and leave 0.37 of a wave with a cycle in 4 tokens."
+        )
+
+    def still(self) -> str:
+        conv = CausalDepthwiseConv(1)  # it starts with these weights
+        pairs = {}
+        for name, f in (("constant", 0), ("a cycle in 4 tokens", 1 / 4), ("a cycle in 2 tokens", 1 / 2)):
+            wave = torch.cos(2 * torch.pi * f * torch.arange(12))
+            pairs[name] = wave, conv(wave.view(1, -1, 1)).detach().flatten()
+        return picture(png(waves(pairs), 80), f"Three waves before and after the kernel. {self.sentence}")
+
+    def data(self) -> Mapping[str, str]:
+        if not self.learned:
+            return {}
+        kernels = shipped_kernels()
+        numbers, scale = whole(torch.stack(list(kernels.values())), torch.int16)
+        return {"kernels": numbers, "scale": f"{scale:.9g}", "steps": ",".join(map(str, kernels))}
+
+
+def shipped_kernels() -> dict[int, Tensor]:
+    """Those of the shipped Primer EZ by training step, from the start to the end: ``[3, layers, K, W]``.
+
+    The first axis is queries, keys, values.
+    """
+    states = shipped_states("primer-ez")
+    names = [[n for n in next(iter(states.values())) if f"conv_{kind}.weight" in n] for kind in "qkv"]
+    start = CausalDepthwiseConv(32).weight.detach()  # (1, K, W)
+    steps = {0: {name: start for kind in names for name in kind}, **states}
+    return {
+        step: torch.stack([torch.cat([weights[name] for name in kind]) for kind in names])
+        for step, weights in steps.items()
+    }
+
+
+class ReadingLamp(Instrument):
+    """What each character of a line reads, shaded on the line itself: attention, convolved attention, a gate.
+
+    The weights are those of the models that ship with the package.
+
+    Args:
+        *strips: which of the three; all of them by default.
+        lines: lines of text to choose from, at most 64 characters each.
+
+    Raises:
+        ValueError: for an unknown strip, no line, or a line that is empty, too long, or has an unknown character.
+    """
+
+    name = "reading-lamp"
+
+    def __init__(
+        self, *strips: Strip, lines: Sequence[str] = ("To be, or not to be", "Once more unto the breach, dear")
+    ) -> None:
+        self.strips: tuple[str, ...] = strips or get_args(Strip)
+        for strip in self.strips:
+            require_known("strips", strip, get_args(Strip))
+        fits = len(lines) > 0 and all(0 < len(line) <= 64 for line in lines)
+        require(fits, "lines", list(lines), "at least one line, of 1 to 64 characters each")
+        self.lines = list(lines)
+        self.maps = {s: shipped_attention(MODEL_OF[s], *lines) for s in self.strips if s != "gate"}
+        self.gates = shipped_gates(max(map(len, lines))) if "gate" in self.strips else {}
+
+    def row(self) -> Tensor:
+        """What the last character of the first line reads at the first setting of the first strip: ``[T]``."""
+        n = len(self.lines[0])
+        return self.maps[self.strips[0]][0][0, 0, -1] if self.maps else list(self.gates.values())[-1][0, n - 1, :n]
+
+    @property
+    def sentence(self) -> str:
+        most = int(self.row().abs().argmax())
+        back, what = len(self.lines[0]) - 1 - most, "layer 1, head 1" if self.maps else "block 1"
+        return (
+            f"Reading Lamp, which needs JavaScript: in {what} of the {MODEL_OF[self.strips[0]]} that ships, the last"
+            f" character of “{self.lines[0]}” reads {f'the one {back} back' if back else 'itself'} most."
+        )
+
+    def still(self) -> str:
+        shares = (self.row().abs() / self.row().abs().max()).tolist()
+        shaded = (
+            f'<span style="background: rgba(47, 111, 174, {0.6 * share:.2f})">{escape(c)}</span>'
+            for c, share in zip(self.lines[0], shares, strict=True)
+        )
+        return f'<p style="font: 20px monospace; white-space: pre-wrap">{"".join(shaded)}</p>'
+
+    def data(self) -> Mapping[str, str]:
+        data = {"strips": " ".join(self.strips), "lines": json.dumps(self.lines)}
+        for strip, maps in self.maps.items():  # each row by its largest weight; since it sums to 1, nothing is lost
+            data[strip] = json.dumps([whole(lower(a / a.amax(-1, keepdim=True))) for a in maps])
+        if self.gates:
+            data["gate"] = json.dumps([[whole(w) for w in lower(matrices)] for matrices in self.gates.values()])
+            data["steps"] = ",".join(map(str, self.gates))
+        return data
+
+
+def lower(matrices: Tensor) -> Tensor:
+    """The lower triangles of matrices, row by row: ``[..., n, n]`` to ``[..., n (n + 1) / 2]``."""
+    rows, columns = torch.tril_indices(*matrices.shape[-2:])
+    return matrices[..., rows, columns]
+
+
+@torch.no_grad()
+def shipped_attention(name: str, *lines: str) -> list[Tensor]:
+    """The attention weights of a model that ships on each line of text, ``[layers, heads, T, T]``."""
+    (model, vocabulary), found = shipped(name), []
+    body: Any = model.body
+    for line in lines:
+        x, maps = model.embedding(vocabulary.encode(line)[None]), []  # (1, T, D)
+        for layer in body:
+            maps.append(layer.attention.attention_map(layer.norm1(x))[0])
+            x = layer(x)
+        found.append(torch.stack(maps))
+    return found
+
+
+def shipped_gates(n: int) -> dict[int, Tensor]:
+    """The matrices of the gMLP that ships, their first ``n`` rows and columns, by training step: ``[blocks, n, n]``."""
+    return {
+        step: torch.stack([w for name, w in weights.items() if name.endswith("gate.weight")])[:, :n, :n]
+        for step, weights in shipped_states(MODEL_OF["gate"]).items()
+    }

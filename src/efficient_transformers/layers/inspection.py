@@ -1,0 +1,152 @@
+"""Questions to a layer, answered by running it: what it depends on, what shapes it makes, what memory it needs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from weakref import finalize
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from ..checks import require_int
+from ..tables import aligned
+
+
+@torch.enable_grad()
+def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
+    r"""Which inputs each output depends on: the largest :math:`|\partial y_t / \partial x_s|`, by autograd.
+
+    The maximum is over the channels of :math:`x_s` and over a few random inputs; :math:`y_t` is a random
+    projection of the output's channels. Where there is no path from :math:`s` to :math:`t`, the value is exactly
+    0; a causal module has zeros above the diagonal. The weights are perturbed a little, so that one that starts
+    at zero hides no path.
+
+    Args:
+        module: ``[batch, seq, d_model]`` to ``[batch, seq, ...]``, with an attribute ``d_model``; a language model,
+            which is a module with an ``embedding``, is entered after its embedding.
+        seq_len: length of the random inputs.
+        seed: of the inputs and the projection.
+
+    Returns:
+        float64 ``[seq, seq]``: row :math:`t` for the output, column :math:`s` for the input.
+
+    Raises:
+        ValueError: if ``seq_len < 1``.
+    """
+    require_int("seq_len", seq_len, at_least=1)
+    exact = copy.deepcopy(module).double().cpu().eval()
+    function: Callable[[Tensor], Tensor] = exact
+    if hasattr(exact, "embedding"):
+        function = nn.Sequential(exact.body, exact.norm)  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in exact.parameters():
+            p.add_(torch.randn(p.shape, generator=generator, dtype=torch.float64), alpha=0.01)
+    shape: tuple[int, ...] = (8, seq_len, exact.d_model)  # type: ignore[assignment]
+    x = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)  # (B, T, D)
+    y = function(x).flatten(2)  # (B, T, ...)
+    y = y @ torch.randn(y.shape[2], generator=generator, dtype=torch.float64)  # (B, T)
+    rows = [torch.autograd.grad(y[:, t].sum(), x, retain_graph=True)[0] for t in range(seq_len)]
+    return torch.stack([row.abs().amax(dim=(0, 2)) for row in rows])
+
+
+def receptive_field(module: nn.Module, seq_len: int) -> int:
+    """How many tokens the last of ``seq_len`` outputs depends on, from the earliest to the last one.
+
+    Args and errors as for :func:`leak_map`.
+    """
+    seen = leak_map(module, seq_len)[-1].nonzero()
+    return seq_len - int(seen.min()) if len(seen) else 0
+
+
+@dataclass(frozen=True)
+class ShapeTrace:
+    """The rows of :func:`shape_trace`: name, class, input shapes, output shape and own parameters of each module."""
+
+    rows: list[tuple[str, str, str, str, int]]
+    header = ("module", "class", "input", "output", "parameters")
+
+    def __str__(self) -> str:
+        return aligned([self.header, *self.rows])
+
+    __repr__ = __str__
+
+
+@torch.no_grad()
+def shape_trace(module: nn.Module, *inputs: Any) -> ShapeTrace:
+    """The shapes in a real forward pass of ``module(*inputs)``, by hooks: one row per call of a submodule.
+
+    Args:
+        module: any module.
+        *inputs: what it is called with.
+
+    Returns:
+        A table that prints itself; parameters are those of the submodule alone, without those of its children that
+        have rows of their own.
+    """
+    calls: list[tuple[str, nn.Module, str, str]] = []
+
+    def shape(value: Any) -> str:
+        tensors = [value] if isinstance(value, Tensor) else value if isinstance(value, (tuple, list)) else []
+        return " ".join(str(list(t.shape)) for t in tensors if isinstance(t, Tensor))
+
+    def hook(name: str) -> Callable[..., None]:
+        def record(m: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            calls.append((name, m, shape(args), shape(output)))
+
+        return record
+
+    handles = [m.register_forward_hook(hook(name)) for name, m in module.named_modules()]
+    try:
+        module(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    own = dict.fromkeys([name for name, *_ in calls], 0)
+    for parameter, p in module.named_parameters():
+        path = parameter.split(".")
+        prefixes = (".".join(path[:n]) for n in reversed(range(len(path))))
+        own[next(prefix for prefix in prefixes if prefix in own)] += p.numel()
+    return ShapeTrace([(name or "(all)", type(m).__name__, x, y, own[name]) for name, m, x, y in calls])
+
+
+class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While active, counts the bytes of the tensors that operations make, and uncounts them when they die."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.known: set[int] = set()  # addresses of storages, those that were there before included
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        self.known.update(t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor))
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in self.known:
+                storage = tensor.untyped_storage()
+                self.known.add(storage._cdata)
+                self.now += storage.nbytes()
+                finalize(storage, self.forget, storage._cdata, storage.nbytes())
+        self.peak = max(self.peak, self.now)
+        return result
+
+    def forget(self, address: int, size: int) -> None:
+        """Called when a counted storage dies."""
+        self.known.discard(address)
+        self.now -= size
+
+
+def peak_memory(function: Callable[[], object]) -> int:
+    """The most bytes of new tensors that are alive at once while ``function()`` runs, its backward pass included.
+
+    Tensors that were there before are not counted, nor is what a kernel allocates and frees inside; so the result
+    is the same on every machine that dispatches to the same kernels.
+    """
+    with LiveMemory() as memory:
+        function()
+    return memory.peak

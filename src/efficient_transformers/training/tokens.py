@@ -1,0 +1,237 @@
+"""Text that outgrows memory: encoded once, in pieces, into a file of tokens that is mapped and never loaded.
+
+What is notable:
+- what stands beside the file of tokens says what text it was made from, so that the second start reads nothing;
+- the pages of a mapped file belong to the system, which drops them when memory is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from ..checks import SHORT, require
+from .files import locked, remove_partial, replacing, write_text
+
+Unit = Literal["characters", "bytes"]
+DATA_VARIABLE = "EFFICIENT_TRANSFORMERS_DATA"  # a folder that is looked in before anything is downloaded
+PIECE = 2**20  # characters or bytes that are encoded at once
+POINTS = 0x110000  # of Unicode
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The characters of a corpus in code-point order; a character's token is its place.
+
+    Args:
+        characters: each character once, sorted.
+
+    Raises:
+        TypeError: if they are not a string.
+        ValueError: if one stands twice, or they are not sorted.
+    """
+
+    characters: str
+    unit: ClassVar[Unit] = "characters"
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.characters, str), "characters", self.characters, "a string", TypeError)
+        expected = "".join(sorted(set(self.characters)))
+        require(self.characters == expected, "characters", self.characters, f"each once, sorted: {expected!r}")
+
+    def __len__(self) -> int:
+        return len(self.characters)
+
+    def encode(self, text: str) -> Tensor:
+        """The tokens of ``text``, int64 ``[len(text)]``.
+
+        Raises:
+            ValueError: for a character that is not in the vocabulary, with the line it stands in.
+        """
+        return self.look_up(text, self.table()).long()
+
+    def look_up(self, text: str, table: Tensor, first_line: int = 1) -> Tensor:
+        """The tokens of a piece of text that starts in ``first_line``, int32 ``[len(text)]``."""
+        tokens = table[points(text)]
+        if tokens.numel() and int(tokens.min()) < 0:
+            place = int((tokens < 0).nonzero()[0])
+            line = first_line + text.count("\n", 0, place)
+            known = f"one of the vocabulary's {len(self)}: {SHORT.repr(self.characters)}"
+            raise ValueError(f"a character is {text[place]!r}, in line {line}; expected {known}")
+        return tokens
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of ``[seq]`` tokens.
+
+        Raises:
+            ValueError: for a token outside the vocabulary.
+        """
+        for token in sorted(set(tokens.tolist())):
+            require(0 <= token < len(self), "a token", token, f"0 to {len(self) - 1}, the vocabulary")
+        return "".join(self.characters[i] for i in tokens.tolist())
+
+    def table(self) -> Tensor:
+        """For each code point its token, int32; -1 for a character that the vocabulary lacks."""
+        table = torch.full((POINTS,), -1, dtype=torch.int32)
+        table[points(self.characters)] = torch.arange(len(self), dtype=torch.int32)
+        return table
+
+
+class ByteVocabulary(Vocabulary):
+    """All 256 bytes; text stands in UTF-8, so that every text can be encoded, one character in up to four tokens."""
+
+    unit: ClassVar[Unit] = "bytes"
+
+    def __init__(self) -> None:
+        super().__init__("".join(map(chr, range(256))))
+
+    def encode(self, text: str) -> Tensor:
+        """The UTF-8 bytes of ``text``, int64 ``[bytes]``."""
+        return torch.tensor(list(text.encode()), dtype=torch.int64)
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of ``[seq]`` bytes; what is not UTF-8, as at a cut, becomes U+FFFD."""
+        for token in sorted(set(tokens.tolist())):
+            require(0 <= token < 256, "a token", token, "0 to 255, a byte")
+        return bytes(tokens.tolist()).decode(errors="replace")
+
+
+def points(text: str) -> Tensor:
+    """The code points of ``text``, int64 ``[len(text)]``."""
+    if not text:
+        return torch.zeros(0, dtype=torch.int64)
+    return torch.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), dtype=torch.int32).long()
+
+
+@dataclass(frozen=True)
+class MappedText:
+    """A text as tokens in a mapped file: integers ``[length]``, and what they stand for."""
+
+    tokens: Tensor
+    vocabulary: Vocabulary
+
+
+def map_text(path: Path, unit: Unit = "characters", vocabulary: Vocabulary | None = None) -> MappedText:
+    """Encode a UTF-8 file of any size, unless that was done before, and map its tokens.
+
+    The tokens go to the folder ``tokens`` of the data folder, which :func:`data_folder` names, with a JSON file that
+    holds the size, the date and the SHA-256 of the text. A text of the same size and date is not read again.
+
+    Args:
+        path: the text.
+        unit: what a token is; bytes need no vocabulary.
+        vocabulary: of the characters; None makes one of those that occur.
+
+    Raises:
+        ValueError: if the vocabulary is not of that unit, the file is not UTF-8, or it holds a character that the
+            vocabulary lacks.
+        OSError: if it cannot be read, or the tokens cannot be written.
+    """
+    require_unit(unit, vocabulary)
+    path, status = path.resolve(), path.stat()
+    vocabulary = None if unit == "bytes" else vocabulary  # bytes are written as they are
+    given = None if vocabulary is None else vocabulary.characters
+    folder = data_folder() / "tokens"
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(repr((str(path), unit, given)).encode("utf-8", "surrogatepass")).hexdigest()
+    tokens, about = (folder / f"{path.stem[:80]}-{digest[:16]}.{kind}" for kind in ("tokens", "json"))
+    made_from = {"text": str(path), "bytes": status.st_size, "date": status.st_mtime_ns, "unit": unit}
+    with locked(folder / ".lock"):  # processes that start together encode once
+        known = read_about(about, tokens)
+        if known is None or any(known[key] != value for key, value in made_from.items()):
+            remove_partial(folder)
+            known = {**made_from, **write_tokens(path, tokens, unit, vocabulary)}
+            write_text(about, json.dumps(known))
+    if unit == "bytes":
+        vocabulary = ByteVocabulary()
+    elif vocabulary is None:
+        vocabulary = Vocabulary(str(known["characters"]))
+    dtype = getattr(torch, str(known["dtype"]))
+    return MappedText(torch.from_file(str(tokens), size=int(str(known["length"])), dtype=dtype), vocabulary)
+
+
+def require_unit(unit: Unit, vocabulary: Vocabulary | None) -> None:
+    """Raise ValueError if a vocabulary is given, and its tokens are not what ``unit`` says."""
+    if vocabulary is not None:
+        require(vocabulary.unit == unit, "tokens", unit, f"{vocabulary.unit!r}, which the vocabulary is of")
+
+
+def read_about(about: Path, tokens: Path) -> dict[str, object] | None:
+    """What stands beside a file of tokens, if both are whole."""
+    try:
+        known = json.loads(about.read_text(encoding="utf-8"))
+        size = known["length"] * getattr(torch, known["dtype"]).itemsize
+        return known if {"text", "bytes", "date", "unit"} <= set(known) and tokens.stat().st_size == size else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write_tokens(path: Path, tokens: Path, unit: Unit, vocabulary: Vocabulary | None) -> dict[str, object]:
+    """Encode the text into a file, piece by piece, and say what is in it."""
+    if unit == "characters" and vocabulary is None:
+        seen = torch.zeros(POINTS, dtype=torch.bool)
+        for piece in text_pieces(path, unit):
+            seen[points(piece)] = True
+        vocabulary = Vocabulary("".join(map(chr, seen.nonzero().flatten().tolist())))
+    size = 256 if vocabulary is None else len(vocabulary)
+    dtype = torch.uint8 if size <= 2**8 else torch.int16 if size <= 2**15 else torch.int32
+    length, line = 0, 1
+    with path.open("rb") as text:
+        digest = hashlib.file_digest(text, "sha256")
+    table = None if vocabulary is None else vocabulary.table()
+    with replacing(tokens) as temporary, temporary.open("wb") as file:
+        for piece in text_pieces(path, unit):
+            if table is None or vocabulary is None:
+                length += file.write(piece.encode())
+                continue
+            try:
+                found = vocabulary.look_up(piece, table, line)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from error
+            length += len(found)
+            line += piece.count("\n")
+            file.write(found.to(dtype).numpy().tobytes())
+    characters = "" if vocabulary is None else vocabulary.characters
+    name = str(dtype).removeprefix("torch.")
+    return {"length": length, "dtype": name, "sha256": digest.hexdigest(), "characters": characters}
+
+
+def text_pieces(path: Path, unit: Unit) -> Iterator[str]:
+    """A UTF-8 file in pieces.
+
+    To bytes nothing is changed. As characters, a byte-order mark at the start is none of them, and a line ends in one,
+    ``\\n``, whatever the system that it was written on.
+
+    Raises:
+        ValueError: if it is not UTF-8.
+    """
+    try:
+        encoding, newline = ("utf-8", "") if unit == "bytes" else ("utf-8-sig", None)
+        with path.open(encoding=encoding, newline=newline) as file:
+            while piece := file.read(PIECE):
+                yield piece
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the corpus is {str(path)!r}; expected UTF-8 text, but {error}") from error
+
+
+def data_folder() -> Path:
+    """Where downloads and tokens go: the folder in ``EFFICIENT_TRANSFORMERS_DATA``, or the user's folder for caches."""
+    if folder := os.environ.get(DATA_VARIABLE):
+        return Path(folder)
+    import pooch  # heavy libraries are imported where they are used
+
+    return Path(pooch.os_cache("efficient-transformers"))
+
+
+def printable(text: str) -> str:
+    """The text with control characters, which a terminal would obey, spelled out, but for line ends and tabs."""
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
