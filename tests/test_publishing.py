@@ -258,7 +258,8 @@ def test_the_offline_zip_is_made_from_all_that_the_package_is_made_from():
 
 def test_what_cells_may_take_from_earlier_ones_is_there():
     """Where one line of the preface fails, the names of all cells lose their links, and nothing says so."""
-    preface = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]["codeautolink_global_preface"]
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    preface = config["sphinx"]["config"]["codeautolink_global_preface"]
     imports = [line for line in preface.splitlines() if line.startswith("from ")]
     assert len(imports) > 5
     for line in imports:
