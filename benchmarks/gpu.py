@@ -37,6 +37,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from efficient_transformers import Cache, LanguageModel, Metrics, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers.layers.decoding import StaticCache
 from efficient_transformers.layers.family import parameter_count
 from efficient_transformers.models import FAMILIES, find_family
 from efficient_transformers.training.loop import parameter_groups
@@ -312,7 +313,7 @@ WARM_UP = 8  # tokens, in which each kind of step comes
 def tokens_per_second(model: LanguageModel, network: nn.Module, static: bool, plan: Plan) -> float:
     """The likeliest tokens, one after the other, after a prompt and a few tokens of warm-up."""
     batch, prompt, new = plan.decode
-    cache = Cache(batch, model.max_seq_len if static else None)
+    cache = StaticCache(batch, model.max_seq_len) if static else Cache(batch)
     token = torch.randint(plan.vocab_size, (batch, prompt), device=plan.device)
     token = model(token, cache)[:, -1:].argmax(-1)
     begin = 0.0

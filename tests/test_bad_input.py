@@ -239,6 +239,15 @@ BAD = {
     "mask of numbers": (lambda: gated()(X, mask=SEEN.float()), TypeError, ["mask is torch.float32", "torch.bool"]),
     "mask that is a list": (lambda: gated()(X, mask=[[True] * 4] * 2), TypeError, ["mask is 'list'", "torch.bool"]),
     "mask of a causal block": (lambda: gated(causal=True)(X, mask=SEEN), ValueError, ["mask is", "None, for a causal"]),
+    "whole numbers to a norm": (lambda: PrimerNorm(4)(torch.tensor([[1, 2, 3, 4]])), TypeError, ["x.dtype", "int64"]),
+    "four dimensions to pool": (
+        lambda: AvgPoolShortening(8, 2)(torch.zeros(2, 2, 5, 8)), ValueError, ["x.shape", "(2, 2, 5, 8)"]),
+    "windows that nobody reads": (
+        lambda: NaiveUpSampling(4, 2)(torch.zeros(1, 5, 4), torch.zeros(1, 4, 4)), ValueError, ["short", "(1, 3, 4)"]),
+    "one window for all tokens": (
+        lambda: NaiveUpSampling(4, 1)(torch.zeros(1, 5, 4), torch.zeros(1, 1, 4)), ValueError, ["short", "(1, 5, 4)"]),
+    "windows of another batch": (
+        lambda: NaiveUpSampling(4, 2)(torch.zeros(2, 4, 4), torch.zeros(1, 2, 4)), ValueError, ["short", "(2, 2, 4)"]),
     "cache of a two-sided block": (lambda: gated()(X, Cache(2)), ValueError, ["cache is", "None", "not causal"]),
     "gate: cache of another batch size": (
         lambda: gated(causal=True)(X, Cache(3)), ValueError, ["the batch size is 2", "3, the batch size of the cache"]),

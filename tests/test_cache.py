@@ -12,24 +12,28 @@ from small_models import MAX_LEN, every_case, small_model, some_tokens
 from torch.overrides import TorchFunctionMode
 
 from efficient_transformers import Cache, build_model, model_names
+from efficient_transformers.layers.decoding import SearchCache, StaticCache
 
-growing_and_static = pytest.mark.parametrize("room", [None, MAX_LEN], ids=["growing", "static"])
+CACHES = {"growing": SearchCache, "static": partial(StaticCache, max_seq_len=MAX_LEN)}
+growing_and_static = pytest.mark.parametrize("kind", CACHES.values(), ids=CACHES)
 TOLERANCE = 1e-5
 assert_close = partial(assert_equal_up_to, TOLERANCE)
 
 
-def after_a_prompt(case, room, batch=2, length=9):
-    model, tokens, cache = small_model(case), some_tokens(batch, 24), Cache(batch, room)
+def after_a_prompt(case, kind=SearchCache, batch=2, length=9):
+    model, tokens, cache = small_model(case), some_tokens(batch, 24), kind(batch)
     model(tokens[:, :length], cache)
     return model, tokens, cache
 
 
 @growing_and_static
 @every_case
-@pytest.mark.parametrize("duplicate", [pytest.param(copy.deepcopy, marks=pytest.mark.slow), Cache.clone])
+@pytest.mark.parametrize(
+    "duplicate", [pytest.param(copy.deepcopy, marks=pytest.mark.slow), copy.copy, SearchCache.clone]
+)
 @torch.no_grad()
-def test_a_copy_and_the_original_go_different_ways(case, room, duplicate):
-    model, tokens, cache = after_a_prompt(case, room)
+def test_a_copy_and_the_original_go_different_ways(case, kind, duplicate):
+    model, tokens, cache = after_a_prompt(case, kind)
     other, others_tokens = duplicate(cache), torch.cat([tokens[:, :9], (tokens[:, 9:] + 1) % 11], dim=1)
     ways = [(cache, tokens, []), (other, others_tokens, [])]
     for t in range(9, 24):
@@ -43,8 +47,8 @@ def test_a_copy_and_the_original_go_different_ways(case, room, duplicate):
 @growing_and_static
 @every_case
 @torch.no_grad()
-def test_an_expanded_cache_reads_several_continuations_of_each_sequence(case, room):
-    model, tokens, cache = after_a_prompt(case, room)
+def test_an_expanded_cache_reads_several_continuations_of_each_sequence(case, kind):
+    model, tokens, cache = after_a_prompt(case, kind)
     texts = torch.cat([tokens[:, :9].repeat_interleave(3, dim=0), some_tokens(6, 15)], dim=1)
     assert_close(model(texts[:, 9:], cache.expand(3)), model(texts)[:, 9:])
     assert_close(model(tokens[:, 9:], cache), model(tokens)[:, 9:])  # the original is as it was
@@ -53,8 +57,8 @@ def test_an_expanded_cache_reads_several_continuations_of_each_sequence(case, ro
 @growing_and_static
 @every_case
 @torch.no_grad()
-def test_a_reordered_cache_has_the_chosen_rows(case, room):
-    model, tokens, cache = after_a_prompt(case, room, batch=3)
+def test_a_reordered_cache_has_the_chosen_rows(case, kind):
+    model, tokens, cache = after_a_prompt(case, kind, batch=3)
     rows = torch.tensor([2, 0, 2, 2])
     texts = torch.cat([tokens[rows, :9], some_tokens(4, 15)], dim=1)
     assert_close(model(texts[:, 9:], cache.reorder(rows)), model(texts)[:, 9:])
@@ -77,9 +81,9 @@ def beam_search(model, beams, n, width, cache=None):
 
 @growing_and_static
 @every_case
-def test_beam_search_with_a_cache_finds_what_it_finds_without(case, room):
+def test_beam_search_with_a_cache_finds_what_it_finds_without(case, kind):
     model, prompt = small_model(case), some_tokens(1, 5)
-    beams, scores, _ = beam_search(model, prompt, 20, 4, Cache(1, room))
+    beams, scores, _ = beam_search(model, prompt, 20, 4, kind(1))
     expected, expected_scores, history = beam_search(model, prompt, 20, 4)
     assert torch.equal(beams, expected)
     torch.testing.assert_close(scores, expected_scores, rtol=0, atol=20 * TOLERANCE)
@@ -101,10 +105,13 @@ class Interrupted(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize(("case", "room"), [*((name, None) for name in model_names()), ("transformer", MAX_LEN)])
+STATIC = ("transformer", CACHES["static"])
+
+
+@pytest.mark.parametrize(("case", "kind"), [*((name, SearchCache) for name in model_names()), STATIC])
 @torch.no_grad()
-def test_wherever_a_step_was_interrupted_its_cache_is_right_or_says_so(case, room):
-    model, tokens, before = after_a_prompt(case, room)
+def test_wherever_a_step_was_interrupted_its_cache_is_right_or_says_so(case, kind):
+    model, tokens, before = after_a_prompt(case, kind)
     expected, refused = model(tokens[:, :13])[:, 9:], {}
     for number in itertools.count():
         cache = before.clone()
@@ -128,13 +135,13 @@ def test_wherever_a_step_was_interrupted_its_cache_is_right_or_says_so(case, roo
 @pytest.mark.parametrize("row", [-1, 2, 5])
 def test_a_row_that_is_not_there_is_refused_before_the_first_token(row):
     with pytest.raises(IndexError, match=f"a row is {row}; expected 0 to 1"):
-        Cache(2).reorder(torch.tensor([0, row]))
+        SearchCache(2).reorder(torch.tensor([0, row]))
 
 
 @every_case
 @torch.no_grad()
 def test_a_step_that_is_refused_leaves_the_cache_as_it_was(case):
-    model, tokens, cache = after_a_prompt(case, None)
+    model, tokens, cache = after_a_prompt(case)
     refused = [tokens[:1], tokens + 100, some_tokens(2, MAX_LEN), tokens[:, :0], tokens.float()]
     for wrong in refused:
         with pytest.raises(TypeError if wrong.is_floating_point() else ValueError, match="expected"):
@@ -152,3 +159,11 @@ def test_a_cache_is_read_to_the_last_position_and_not_beyond_it(name):
     assert_close(torch.cat([first, model(tokens[:, 4:], cache)], dim=1), model(tokens))
     with pytest.raises(ValueError, match="the sequence length is 7; expected at most max_seq_len=6"):
         model(tokens[:, :1], cache)
+
+
+def test_a_static_cache_that_is_full_is_refused_before_the_step():
+    model, cache = small_model("transformer"), StaticCache(2, 10)
+    model(some_tokens(2, 8), cache)
+    with pytest.raises(ValueError, match="the sequence length is 11; expected at most max_seq_len=10 tokens"):
+        model(some_tokens(2, 3), cache)
+    assert model(some_tokens(2, 2), cache).shape[1] == 2

@@ -21,6 +21,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim, export
 
 from efficient_transformers import Cache
+from efficient_transformers.layers.decoding import StaticCache
 from efficient_transformers.models import find_family
 
 TOLERANCE = {"cpu": 1e-5, "cuda": 1e-4}  # a GPU adds in another order
@@ -74,7 +75,7 @@ def test_a_model_trains_in_generated_code_like_in_eager_mode(case, device):
 def assert_decoding_is_compiled_once(case, device, backend):
     """Once for each kind of step; and the logits are those of the model without a cache."""
     model, prompt, n = small_model(case, device), 5, 200
-    tokens, cache = some_tokens(2, prompt + n, device), Cache(2, MAX_LEN)
+    tokens, cache = some_tokens(2, prompt + n, device), StaticCache(2, MAX_LEN)
     counter, compiled = CompileCounterWithBackend(backend), []
     step = torch.compile(model, fullgraph=True, dynamic=False, backend=counter)
     logits = [model(tokens[:, :prompt], cache)]

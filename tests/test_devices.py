@@ -13,7 +13,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from efficient_transformers import Cache, SpatialGatingUnit, triangular_product
-from efficient_transformers.checks import is_plain
+from efficient_transformers.layers.decoding import StaticCache
+from efficient_transformers.layers.fast import is_plain
 
 TOLERANCE = {"cpu": 1e-5, "cuda": 1e-4}  # a GPU adds in another order
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU with CUDA")
@@ -26,7 +27,7 @@ def use(model, tokens):
     model.eval()
     logits = model(tokens)
     pieces = [tokens.shape[1] - 6, *[1] * 6]
-    for cache in (Cache(len(tokens)), Cache(len(tokens), model.max_seq_len)):
+    for cache in (Cache(len(tokens)), StaticCache(len(tokens), model.max_seq_len)):
         assert in_pieces(model, tokens, pieces, cache).shape == logits.shape
     return logits
 
@@ -175,7 +176,7 @@ def test_later_tokens_do_not_matter_on_any_device(case, device):
 @torch.no_grad()
 def test_pieces_equal_the_whole_on_any_device(case, device):
     model, tokens = small_model(case, device), some_tokens(2, 40, device)
-    for cache in (Cache(2), Cache(2, 64)):
+    for cache in (Cache(2), StaticCache(2, 64)):
         parts = in_pieces(model, tokens, [1, 4, 1, 1, 12, 7, 14], cache)
         torch.testing.assert_close(parts, model(tokens), rtol=0, atol=TOLERANCE[device])
         assert cache.tokens_read == 40
@@ -233,5 +234,5 @@ def test_decoding_under_autocast_is_as_exact_as_the_whole(case, device):
     exact = model(tokens)
     with torch.autocast(device, dtype=torch.bfloat16):
         rounding = (model(tokens) - exact).abs().max()
-        for cache in (Cache(2), Cache(2, 64)):
+        for cache in (Cache(2), StaticCache(2, 64)):
             assert (in_pieces(model, tokens, [5, *[1] * 25], cache) - exact).abs().max() <= 2 * rounding

@@ -20,7 +20,7 @@ from efficient_transformers import (
     receptive_field,
     shape_trace,
 )
-from efficient_transformers.layers import products
+from efficient_transformers.layers import fast
 from efficient_transformers.layers.gmlp import GATES
 from efficient_transformers.layers.hourglass import SHORTENINGS, UP_SAMPLINGS
 from efficient_transformers.layers.inspection import LiveMemory, peak_memory
@@ -257,7 +257,7 @@ def test_the_cost_model_agrees_with_what_torch_counts_and_keeps(name, options, s
         return sum(size for address, (_, size) in kept.items() if address not in weights)
 
     with monkeypatch.context() as plain, FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        plain.setattr(products, "is_plain", lambda _: False)  # one product with a masked matrix, which torch can count
+        plain.setattr(fast, "is_plain", lambda _: False)  # one product with a masked matrix, which torch can count
         model.body(torch.randn(batch, seq_len, 64))
     assert cost.multiply_adds == pytest.approx(counter.get_total_flops() / 2 / batch / seq_len, rel=0.01)
     measured = (kept_of(batch) - kept_of(2)) / (batch - 2) / seq_len  # copies of weights are those of both
@@ -284,3 +284,12 @@ def test_a_causal_matrix_counts_as_its_lower_triangle_and_is_read_row_by_row():
         spatial = sum(p.numel() for block in model.body for p in (block.gate.weight, block.gate.bias))
         used = [cost_model(model.body, T).parameters - parameter_count(model.body) + spatial for T in (1, 2, 10)]
         assert used == [3 * 2, 3 * 2.5, 3 * 6.5]  # mean length of the rows, and a bias
+
+
+def test_a_transform_leaves_rounding_where_tiles_leave_zeros():
+    above = {}
+    for fft in (False, True):
+        model = build_model("gmlp", vocab_size=10, d_model=8, n_layers=2, max_seq_len=16, weight="toeplitz", fft=fft)
+        above[fft] = leak_map(model, 16).triu(1)
+    assert above[False].max() == 0 < above[True].max() < 1e-15
+    assert receptive_field(model, 16) == 16

@@ -433,3 +433,14 @@ def test_primer_norm_is_exact_far_from_zero(mean, spread):
     y, exact = PrimerNorm(128)(x), PrimerNorm(128).double()(x.double())
     last_digit = mean * 2**-23  # of the mean in float32, which the division magnifies
     assert_equal_up_to(1e-4 + last_digit / (spread**2 + 1e-6) ** 0.5, y.double(), exact)
+
+
+def test_kernels_that_are_frozen_or_tied_stay_so_when_they_are_expanded():
+    layer = MultiDConvHeadAttention(8, 2)
+    layer.conv_k.weight = layer.conv_q.weight
+    layer.requires_grad_(False)
+    expanded = expand_sharing(layer)
+    assert not any(p.requires_grad for p in expanded.parameters())
+    assert expanded.conv_k.weight is expanded.conv_q.weight
+    assert expanded.conv_v.weight is not expanded.conv_q.weight
+    assert all(p.requires_grad for p in expand_sharing(MultiDConvHeadAttention(8, 2)).parameters())

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 SHORT = reprlib.Repr()
 SHORT.maxstring = SHORT.maxother = 200  # a vocabulary can be long
@@ -67,16 +67,3 @@ def require_known(argument: str, value: Any, known: Iterable[str]) -> None:
 def require_module(argument: str, value: Any) -> None:
     """Raise TypeError unless ``value`` is a module."""
     require(isinstance(value, nn.Module), argument, value, "a torch.nn.Module", TypeError)
-
-
-def is_plain(x: Tensor) -> bool:
-    """Whether ``x`` is an ordinary tensor on the CPU: not one of a tracer, a compiler or a ``torch.func`` transform.
-
-    Where it is, values can be looked at without a synchronization, and forms that are tuned for the CPU pay off.
-    """
-    return (
-        x.device.type == "cpu"
-        and not torch.compiler.is_compiling()  # nor exporting
-        and type(x) in (Tensor, nn.Parameter)
-        and torch._C._functorch.peek_interpreter_stack() is None
-    )

@@ -17,14 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from . import pretrained, saving
-from .checks import is_plain, require, require_int, require_known, require_module, require_probability
+from .checks import require, require_int, require_known, require_module, require_probability
 from .generation import generate
 from .layers.cache import Cache
 from .layers.family import Family, Sizes
+from .layers.fast import is_plain
 from .layers.gmlp import GMLPFamily
 from .layers.hourglass import HourglassFamily
 from .layers.primer import PrimerEZFamily, PrimerFamily
-from .layers.transformer import TransformerFamily
+from .layers.transformer import TransformerFamily, check_room
 
 FAMILIES: dict[str, type[Family]] = {
     "transformer": TransformerFamily,
@@ -86,7 +87,7 @@ class LanguageModel(nn.Module):
     def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
         self.check_tokens(tokens, cache)
         if cache is not None:
-            cache.begin(self)
+            cache.begin(self, tokens)
         x = self.dropout(self.embedding(tokens))  # (B, T, D)
         logits = self.norm(self.body(x, cache)) @ self.embedding.weight.T  # (B, T, V)
         if cache is not None:
@@ -101,13 +102,10 @@ class LanguageModel(nn.Module):
         require(tokens.dtype == torch.int64, "tokens.dtype", tokens.dtype, "torch.int64 token ids", TypeError)
         shape = tokens.shape
         require(len(shape) == 2 and min(shape) > 0, "tokens.shape", tuple(shape), "[batch, seq], neither of them 0")
-        T, room, plain = shape[1], self.max_seq_len, is_plain(tokens)
         if cache is not None:
             cache.check_batch(shape[0])
-            room = min(room, cache.max_seq_len or room)
-            T += cache.tokens_read if plain or cache.max_seq_len is None else 0
-        require(room >= T, "the sequence length", T, f"at most max_seq_len={room} tokens, those in the cache included")
-        if plain:
+        check_room(self, shape[1], self.max_seq_len, cache)
+        if is_plain(tokens):
             low, high = int(tokens.min()), int(tokens.max())
             worst = low if low < 0 else high
             require(0 <= worst < self.vocab_size, "a token", worst, f"0 to {self.vocab_size - 1}, the vocabulary")
@@ -205,7 +203,8 @@ def build_model(
         d_model: channels of the residual stream.
         n_layers: number of layers; None means 4, what an hourglass's hierarchy has, or 8 blocks of gMLP, which have
             as many parameters as 4 layers beside their spatial matrices.
-        n_heads: attention heads per layer; divides ``d_model``. gMLP has none.
+        n_heads: attention heads per layer; divides ``d_model``. gMLP has none, and takes any, so that one
+            call makes each family.
         d_ff: hidden channels of the feed-forward networks, or of gMLP's blocks; None means ``4 * d_model``.
         max_seq_len: the longest sequence that the model accepts, in tokens.
         dropout: probability of dropping a channel of the embeddings and of what each block adds.

@@ -1,7 +1,7 @@
 """Attention with rotary positions, as all families of the book have it.
 
 What is notable:
-- rotary positions turn neighboring pairs of channels: one complex product, whose factors all layers share;
+- rotary positions turn neighboring pairs of channels, as if each were a complex number;
 - attention is PyTorch's fused kernel: no ``[seq, seq]`` matrix is stored unless somebody asks for it;
 - one rule masks every attention of the book: a query sees the keys whose position is at most its own;
 - what a subclass adds is where queries, keys and values come from.
@@ -9,31 +9,29 @@ What is notable:
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import is_plain, require, require_bool, require_int
+from ..checks import require, require_bool, require_int
+from . import fast
 from .cache import Cache
+from .fast import on_cpu
 
 
-def angles(T: int, K: int, start: int | Tensor, step: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """By how much each of ``T`` positions turns each of ``K / 2`` pairs of channels, in radians: ``[T, K/2]``."""
-    theta = 10000.0 ** (-torch.arange(0, K, 2, device=device, dtype=dtype) / K)  # (K/2,)
-    return (start + step * torch.arange(T, device=device))[:, None] * theta
+@on_cpu(fast.rotate_complex, where=fast.fits_registers)
+def rotate_pairs(x: Tensor, start: int, step: int) -> Tensor:
+    """:func:`rotate`, without its checks."""
+    T, K = x.shape[-2:]
+    exact = torch.promote_types(x.dtype, torch.float32)  # angles of half precision would be far too coarse
+    theta = 10000.0 ** (-torch.arange(0, K, 2, device=x.device, dtype=exact) / K)  # (K/2,)
+    angle = (start + step * torch.arange(T, device=x.device))[:, None] * theta  # (T, K/2)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    real, imag = x.view(*x.shape[:-1], K // 2, 2).unbind(-1)  # (..., T, K/2) each
+    return torch.stack([real * cos - imag * sin, real * sin + imag * cos], dim=-1).flatten(-2)  # (..., T, K)
 
 
-@lru_cache(maxsize=64)  # layers and steps at the same positions use the same factors
-@torch.inference_mode(mode=False)  # which may be used in training later
-def turns(T: int, K: int, start: int, step: int, dtype: torch.dtype) -> Tensor:
-    r"""The complex factors :math:`e^{\mathrm{i} t \theta_i}` on the CPU, ``[T, K/2]``."""
-    angle = angles(T, K, start, step, torch.device("cpu"), dtype)
-    return torch.polar(torch.ones_like(angle), angle)
-
-
-def rotate(x: Tensor, start: int | Tensor = 0, step: int = 1) -> Tensor:
+def rotate(x: Tensor, start: int = 0, step: int = 1) -> Tensor:
     r"""Rotary positions: turn each pair of channels by an angle proportional to the position.
 
     With :math:`\theta_i = 10000^{-2i/K}`, the pair of channels :math:`(2i, 2i + 1)` at position :math:`t`, read as
@@ -53,27 +51,9 @@ def rotate(x: Tensor, start: int | Tensor = 0, step: int = 1) -> Tensor:
 
     Source: Su et al., RoFormer, 2021, section 3.2.
     """
-    T, K = x.shape[-2:]
     require(x.is_floating_point(), "x.dtype", x.dtype, "a floating-point type", TypeError)
-    require(K % 2 == 0, "the number of channels", K, "an even number, for rotary positions")
-    exact = torch.promote_types(x.dtype, torch.float32)  # angles of half precision would be far too coarse
-    pairs = x.view(*x.shape[:-1], K // 2, 2)  # (..., T, K/2, 2)
-    if is_plain(x) and x.dtype == exact and isinstance(start, int) and fits_registers(x):
-        turned = torch.view_as_complex(pairs) * turns(T, K, start, step, exact)  # (..., T, K/2)
-        return torch.view_as_real(turned).flatten(-2)
-    angle = angles(T, K, start, step, x.device, exact)  # (T, K/2)
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-    real, imag = pairs.unbind(-1)  # (..., T, K/2) each
-    return torch.stack([real * cos - imag * sin, real * sin + imag * cos], dim=-1).flatten(-2)
-
-
-def fits_registers(x: Tensor) -> bool:
-    """Whether neighboring channels can be viewed as complex numbers, and each token fills whole vector registers.
-
-    Where it does not, the last pairs are rounded in another way, which would depend on how a sequence is cut.
-    """
-    offsets = (*x.stride()[:-1], x.storage_offset())
-    return x.shape[-1] % 8 == 0 and x.stride(-1) == 1 and not any(n % 2 for n in offsets)
+    require(x.shape[-1] % 2 == 0, "the number of channels", x.shape[-1], "an even number, for rotary positions")
+    return rotate_pairs(x, start, step)
 
 
 def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:
@@ -131,13 +111,13 @@ class Attention(nn.Module):
         B, T, D = z.shape
         return z.view(B, T, self.n_heads, D // self.n_heads).transpose(1, 2)  # (B, H, T, K)
 
-    def turn(self, q: Tensor, k: Tensor, start: int | Tensor, seen: int | Tensor) -> tuple[Tensor, Tensor]:
+    def turn(self, q: Tensor, k: Tensor, start: int, seen: int) -> tuple[Tensor, Tensor]:
         """Rotate queries from position ``start`` on, and keys after ``seen`` others, if this attention is rotary."""
         if not self.rotary:
             return q, k
         return rotate(q, start, self.query_step), rotate(k, seen * self.key_step, self.key_step)
 
-    def visible(self, n: int, m: int, start: int | Tensor = 0, device: torch.device | None = None) -> Tensor:
+    def visible(self, n: int, m: int, start: int = 0, device: torch.device | None = None) -> Tensor:
         """Which of ``m`` keys each of ``n`` queries from position ``start`` sees: bool ``[n, m]``."""
         if not self.causal:
             return torch.ones(n, m, dtype=torch.bool, device=device)
@@ -150,7 +130,7 @@ class Attention(nn.Module):
         k: Tensor,
         v: Tensor,
         *,
-        start: int | Tensor = 0,
+        start: int = 0,
         cache: Cache | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
@@ -159,7 +139,7 @@ class Attention(nn.Module):
             k, v = cache.append(self, k, v)  # (B, H, S, K)
         n, m = q.shape[2], k.shape[2]
         whole = self.query_step == self.key_step and (cache is None or (n == m and n > 1))
-        sees_all = isinstance(start, int) and cache is not None and (m - 1) * self.key_step <= start
+        sees_all = cache is not None and cache.is_before((m - 1) * self.key_step, start)
         if self.causal and not whole and not sees_all:
             mask = self.visible(n, m, start, q.device)
         y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and whole)  # (B, H, T, K)
@@ -205,7 +185,7 @@ class MultiHeadAttention(Attention):
         """Queries, keys and values of ``x``, each ``[batch, seq, d_model]``."""
         return self.query(x), self.key(x), self.value(x)
 
-    def heads(self, x: Tensor, start: int | Tensor = 0, cache: Cache | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, x: Tensor, start: int = 0, cache: Cache | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values by head, rotated from position ``start`` on: ``[batch, n_heads, seq, d_head]``."""
         q, k, v = (self.split(z) for z in self.project(x, cache))  # (B, H, T, K) each
         return *self.turn(q, k, start, start), v

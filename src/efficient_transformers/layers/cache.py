@@ -4,19 +4,19 @@ What is notable:
 - One class serves every layer. A layer is its own key, so layers need no numbers and nest freely.
 - Two kinds of memory are enough: everything so far (attention's keys and values), and the last few inputs
   (a convolution's window).
-- Buffers double when they are full, so a token costs the same however many came before it; or they have their full
-  size from the start, and the counts of positions are tensors, so that every step of a decoder has the same shapes.
+- Buffers double when they are full, so a token costs the same however many came before it.
 - A model's step that was interrupted is noticed by the next one: its cache is right, or it says that it is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from ..checks import is_plain, require, require_int
+from ..checks import require, require_int
 
 
 class Cache:
@@ -28,29 +28,22 @@ class Cache:
     A model's step that is interrupted, by Ctrl-C for example, makes the cache refuse the next one. A layer, stack or
     hourglass that is used without a model does not know where a step begins: its caller throws the cache away.
 
-    With ``max_seq_len`` the cache is *static*: all buffers have their full size, so that a decoding step under
-    ``torch.compile(model, fullgraph=True, dynamic=False)`` is compiled once for each kind of step, and never again as
-    the text grows. There is one kind, but for an hourglass, which has :math:`1 + \sum (k - 1)` with the factors
-    :math:`k` of its levels: above eight, raise ``torch._dynamo.config.recompile_limit``. Read the prompt without
-    compilation: the first piece makes the buffers.
+    :class:`.SearchCache` can be expanded and reordered too, and the buffers of :class:`.StaticCache` never grow.
 
     Args:
         batch_size: the number of sequences that are read side by side.
-        max_seq_len: of a static cache, the most tokens that it can hold; None for one that grows.
 
     Raises:
-        TypeError: if a size is not an int.
+        TypeError: if the size is not an int.
         ValueError: when a piece with another batch size arrives, or another model, or after an interrupted step.
     """
 
-    def __init__(self, batch_size: int, max_seq_len: int | None = None) -> None:
+    def __init__(self, batch_size: int) -> None:
         require_int("batch_size", batch_size, at_least=1)
-        if max_seq_len is not None:
-            require_int("max_seq_len", max_seq_len, at_least=1)
-        self.batch_size, self.max_seq_len = batch_size, max_seq_len
+        self.batch_size = batch_size
         self._owner: nn.Module | None = None
         self._unfinished = False
-        self._length: dict[nn.Module, int | Tensor] = {}  # tensors in a static cache
+        self._length: dict[nn.Module, int] = {}
         self._phase: dict[nn.Module, int] = {}
         self._buffers: dict[nn.Module, list[Tensor]] = {}
         self._window: dict[nn.Module, Tensor] = {}
@@ -67,8 +60,12 @@ class Cache:
         expected = f"{self.batch_size}, the batch size of the cache"
         require(batch_size == self.batch_size, "the batch size", batch_size, expected)
 
-    def begin(self, model: nn.Module) -> None:
-        """Start a step of ``model``; raise ValueError if the cache is another's or its last step did not end."""
+    def begin(self, model: nn.Module, tokens: Tensor) -> None:
+        """Start a step of ``model``, which reads ``tokens``, ``[batch, seq]``.
+
+        Raises:
+            ValueError: if the cache is another model's, or its last step did not end.
+        """
         if self._owner is not None and self._owner is not model:
             raise ValueError("the cache is one that another model has used; expected one for this model")
         if self._unfinished:
@@ -80,20 +77,27 @@ class Cache:
 
     def end(self, model: nn.Module, tokens: Tensor) -> None:
         """End the step of ``model``, which has read ``tokens``, ``[batch, seq]``."""
-        self.advance(model, tokens.shape[1], tokens.device)
+        self.advance(model, tokens.shape[1])
         self._unfinished = False
 
     # What a layer does within it
 
-    def length(self, layer: nn.Module) -> int | Tensor:
-        """The number of positions that ``layer`` has appended or counted: an int, or if static a tensor."""
+    def length(self, layer: nn.Module) -> int:
+        """The number of positions that ``layer`` has appended or counted."""
         return self._length.get(layer, 0)
 
-    def advance(self, layer: nn.Module, n: int, device: torch.device | None = None) -> int | Tensor:
+    def tokens_of(self, layer: nn.Module) -> int:
+        """The same, to be compared with a size."""
+        return self.length(layer)
+
+    def is_before(self, position: int, start: int) -> bool:
+        """Whether a position is known to be at or before that of a query, so that nothing has to be hidden from it."""
+        return position <= start
+
+    def advance(self, layer: nn.Module, n: int) -> int:
         """Count ``n`` more positions of ``layer``; return how many there were before."""
         start = self.length(layer)
-        static = self.max_seq_len is not None
-        self._length[layer] = torch.as_tensor(start, device=device) + n if static else start + n
+        self._length[layer] = start + n
         return start
 
     def phase(self, layer: nn.Module, n: int, period: int) -> int:
@@ -103,16 +107,10 @@ class Cache:
         return start
 
     def append(self, layer: nn.Module, *new: Tensor) -> list[Tensor]:
-        """Append each ``[batch, heads, seq, channels]`` along ``seq``; return all positions so far.
-
-        Those of a static cache are followed by zeros up to ``max_seq_len``.
-        """
+        """Append each ``[batch, heads, seq, channels]`` along ``seq``; return all positions so far."""
         self.check_batch(new[0].shape[0])
-        start = self.advance(layer, new[0].shape[2], new[0].device)
-        if self.max_seq_len is not None:
-            return self._write(layer, new, start, self.max_seq_len)
-        end = self._length[layer]
-        assert isinstance(start, int) and isinstance(end, int), "only a static cache counts with tensors"  # noqa: PT018
+        start = self.advance(layer, new[0].shape[2])
+        end = start + new[0].shape[2]
         buffers = self._buffers.get(layer, [x[:, :, :0].detach() for x in new])
         if end > buffers[0].shape[2]:
             room = [x.new_empty(*x.shape[:2], max(2 * start, end, 16), x.shape[3]) for x in new]
@@ -124,13 +122,6 @@ class Cache:
         self._buffers[layer] = buffers
         return [buffer[:, :, :end] for buffer in buffers]
 
-    def _write(self, layer: nn.Module, new: Sequence[Tensor], start: int | Tensor, room: int) -> list[Tensor]:
-        """Write into buffers of full size, from the place ``start`` on, which need not be known to the program."""
-        places = start + torch.arange(new[0].shape[2], device=new[0].device)
-        buffers = self._buffers.get(layer) or [x.new_zeros(*x.shape[:2], room, x.shape[3]) for x in new]
-        self._buffers[layer] = [b.index_copy_(2, places, x.detach()) for b, x in zip(buffers, new, strict=True)]
-        return buffers
-
     def with_past(self, layer: nn.Module, x: Tensor, n: int) -> Tensor:
         """Put the last ``n`` inputs of ``layer``, zeros at the start, before ``x``: ``[batch, n + seq, channels]``."""
         self.check_batch(x.shape[0])
@@ -139,45 +130,25 @@ class Cache:
         self._window[layer] = x[:, x.shape[1] - n :].detach().clone(memory_format=torch.contiguous_format)
         return x
 
-    # What a search does between steps
+    # Copies
 
-    def clone(self) -> Cache:
+    def clone(self) -> Self:
         """A cache that goes on from here by itself; it belongs to the same model."""
-        return self._copy(self.batch_size, torch.clone)
+        return self.copy_rows(self.batch_size, torch.clone)
 
-    def expand(self, n: int) -> Cache:
-        """A cache for ``n`` continuations of each sequence, those of one sequence side by side.
+    def __copy__(self) -> Self:
+        return self.clone()  # one that shared its counts would be wrong, and so would the original
 
-        Raises:
-            TypeError, ValueError: if ``n`` is not an int of at least 1.
-        """
-        require_int("n", n, at_least=1)
-        return self._copy(self.batch_size * n, lambda x: x.repeat_interleave(n, dim=0))
-
-    def reorder(self, rows: Tensor) -> Cache:
-        """A cache whose sequence ``i`` is sequence ``rows[i]`` of this one; a row may be kept twice, or not at all.
-
-        Args:
-            rows: int64 ``[new batch size]``.
-
-        Raises:
-            TypeError: if ``rows`` is not an int64 tensor.
-            ValueError: if it has another shape.
-            IndexError: for a row that is not there.
-        """
-        kind = rows.dtype if isinstance(rows, Tensor) else type(rows).__name__
-        require(kind == torch.int64, "rows", kind, "a torch.int64 tensor", TypeError)
-        require(rows.dim() == 1 and len(rows) > 0, "rows.shape", tuple(rows.shape), "[new batch size], not 0")
-        if is_plain(rows):  # an empty cache has no tensor that would notice
-            for row in rows.tolist():
-                require(0 <= row < self.batch_size, "a row", row, f"0 to {self.batch_size - 1}", IndexError)
-        return self._copy(len(rows), lambda x: x.index_select(0, rows.to(x.device)))
-
-    def __deepcopy__(self, memo: object) -> Cache:
+    def __deepcopy__(self, memo: object) -> Self:
         return self.clone()  # a copy of the layers, which are the keys, would find nothing in it
 
-    def _copy(self, batch_size: int, rows: Callable[[Tensor], Tensor]) -> Cache:
-        new = Cache(batch_size, self.max_seq_len)
+    def empty(self, batch_size: int) -> Self:
+        """A cache of this kind that has read nothing."""
+        return type(self)(batch_size)
+
+    def copy_rows(self, batch_size: int, rows: Callable[[Tensor], Tensor]) -> Self:
+        """A cache of the rows that ``rows`` takes of each tensor, ``[batch, ...]``."""
+        new = self.empty(batch_size)
         new._owner, new._unfinished = self._owner, self._unfinished
         new._length, new._phase = dict(self._length), dict(self._phase)  # of numbers, which are never changed in place
         new._buffers = {layer: [rows(x) for x in tensors] for layer, tensors in self._buffers.items()}

@@ -2,7 +2,7 @@
 
 What is notable:
 - how heads share kernels is the shape of the weight, nothing else: broadcasting does the rest;
-- on the CPU it is ``conv2d`` on a channels-last view, so that no transposed copy of the activations is made.
+- with a cache, the zeros before the sequence are the last inputs of the piece before.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import is_plain, require, require_bool, require_int, require_known
+from ..checks import require, require_bool, require_int, require_known
+from . import fast
 from .attention import check_heads
 from .cache import Cache
+from .fast import on_cpu
 
 Sharing = Literal["heads", "none", "all"]
 Init = Literal["official", "random"]
@@ -86,23 +88,18 @@ class CausalDepthwiseConv(nn.Module):
         x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, past+T, D)
         kernel = self.per_channel(self.weight.flip(2)).unsqueeze(1)  # (D, 1, W)
         bias = None if self.bias is None else self.per_channel(self.bias).flatten()  # (D)
-        return causal_conv(x.mT, kernel, bias, self.dilation).mT  # (B, T, D)
+        return depthwise_conv(x, kernel, bias, self.dilation)  # (B, T, D)
 
     def extra_repr(self) -> str:
         sizes = f"{self.d_model}, n_heads={self.n_heads}, kernel_size={self.kernel_size}"
         return f"{sizes}, dilation={self.dilation}, kernels={self.weight[..., 0].numel()}"
 
 
-def causal_conv(x: Tensor, kernel: Tensor, bias: Tensor | None, dilation: int) -> Tensor:
-    """``conv1d`` of ``[batch, channels, past + seq]`` with a kernel ``[channels, 1, W]`` for each channel.
-
-    A token's channels lie side by side in memory before and after: fused attention takes no others on a GPU. On the
-    CPU they are left there: only ``conv2d`` knows how.
-    """
-    if not is_plain(x):
-        return F.conv1d(x, kernel, bias, dilation=dilation, groups=len(kernel)).mT.contiguous().mT
-    y = F.conv2d(x.unsqueeze(2), kernel.unsqueeze(2), bias, dilation=(1, dilation), groups=len(kernel))
-    return y.squeeze(2)
+@on_cpu(fast.channels_last_conv)
+def depthwise_conv(x: Tensor, kernel: Tensor, bias: Tensor | None, dilation: int) -> Tensor:
+    """``conv1d`` of ``[batch, past + seq, channels]`` with a kernel ``[channels, 1, W]`` for each channel."""
+    y = F.conv1d(x.mT, kernel, bias, dilation=dilation, groups=len(kernel)).mT  # (B, T, D)
+    return y.contiguous()  # a token's channels side by side: fused attention takes no others on a GPU
 
 
 def check_conv(kernel_size: int, sharing: str, dilation: int, bias: bool, init: str) -> None:
@@ -126,6 +123,7 @@ def expand_sharing(module: nn.Module, sharing: Sharing = "none") -> nn.Module:
     """
     require_known("sharing", sharing, SHARINGS)
     module = copy.deepcopy(module)
+    expanded: dict[nn.Parameter, nn.Parameter] = {}  # so that tied kernels stay tied
     for conv in module.modules():
         if isinstance(conv, CausalDepthwiseConv):
             heads, channels = conv.n_heads, conv.d_model // conv.n_heads
@@ -133,8 +131,9 @@ def expand_sharing(module: nn.Module, sharing: Sharing = "none") -> nn.Module:
             has = tuple(conv.weight.shape[:2])
             fits = all(n in (1, m) for n, m in zip(has, wanted, strict=True))
             require(fits, "sharing", sharing, f"a sharing that holds kernels of shape {has} (heads, channels)")
-            for name, p in list(conv.named_parameters()):
-                setattr(conv, name, nn.Parameter(p.detach().expand(*wanted, -1).clone()))
+            for name, p in list(conv.named_parameters(remove_duplicate=False)):
+                larger = nn.Parameter(p.detach().expand(*wanted, -1).clone(), p.requires_grad)
+                setattr(conv, name, expanded.setdefault(p, larger))
     if config := getattr(module, "config", None):
         # Without that option nothing could build the copy again, so that it has nothing to be saved by.
         module.config = config | {"sharing": sharing} if "sharing" in config else None  # type: ignore[assignment]

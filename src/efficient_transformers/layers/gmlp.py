@@ -117,7 +117,7 @@ class SpatialGatingUnit(nn.Module):
     def check(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> None:
         """Raise unless there is room for these tokens, and cache and mask fit."""
         check_mixing(self.causal, x, cache, mask)
-        check_room(0 if cache is None else cache.length(self), x.shape[1], self.max_seq_len)
+        check_room(self, x.shape[1], self.max_seq_len, cache)
 
     def forward(
         self, z: Tensor, cache: Cache | None = None, mask: Tensor | None = None, *, attended: Tensor | None = None
@@ -129,8 +129,8 @@ class SpatialGatingUnit(nn.Module):
         if mask is not None:
             mixed = mixed.masked_fill(~mask.unsqueeze(2), 0)  # a hidden token adds nothing, whatever it holds
         bias = self.bias[:T] if cache is None else self.bias[start + torch.arange(T, device=z.device)]
-        f = self.mix(mixed, cache).add_(bias[:, None])  # (B, T, d_out)
-        f = f if attended is None else f.add_(attended)
+        f = self.mix(mixed, cache) + bias[:, None]  # (B, T, d_out)
+        f = f if attended is None else f + attended
         return f if self.kind == "linear" else passed + f if self.kind == "additive" else passed * f
 
     def extra_repr(self) -> str:
@@ -188,8 +188,7 @@ class TinyAttention(Attention):
     def forward(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> Tensor:
         check_mixing(self.causal, x, cache, mask)
         start = 0 if cache is None else cache.length(self)
-        weight = torch.cat([self.query.weight, self.key.weight, self.value.weight])  # one product for three: (3A, D)
-        q, k, v = (self.split(z) for z in F.linear(x, weight).chunk(3, dim=-1))  # (B, 1, T, A) each
+        q, k, v = (self.split(z) for z in (self.query(x), self.key(x), self.value(x)))  # (B, 1, T, A) each
         if mask is not None:
             mask = mask[:, None, None, :]  # (B, 1, 1, T)
             k, v = (z.masked_fill(~mask.mT, 0) for z in (k, v))  # a weight of 0 would not stop what is not a number

@@ -23,7 +23,8 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
 
     The maximum is over the channels of :math:`x_s` and over a few random inputs; :math:`y_t` is a random
     projection of the output's channels. Where there is no path from :math:`s` to :math:`t`, the value is exactly
-    0; a causal module has zeros above the diagonal. The weights are perturbed a little, so that one that starts
+    0; a causal module has zeros above the diagonal, but for a product by :func:`fft_product`, whose rounding is
+    everywhere. The weights are perturbed a little, so that one that starts
     at zero hides no path.
 
     Args:
@@ -58,7 +59,8 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
 def receptive_field(module: nn.Module, seq_len: int) -> int:
     """How many tokens the last of ``seq_len`` outputs depends on, from the earliest to the last one.
 
-    Args and errors as for :func:`leak_map`.
+    All of them after a product by :func:`fft_product`, whose rounding is everywhere. Args and errors as for
+    :func:`leak_map`.
     """
     seen = leak_map(module, seq_len)[-1].nonzero()
     return seq_len - int(seen.min()) if len(seen) else 0

@@ -1,7 +1,7 @@
 """Primer EZ, its variations, and the full Primer.
 
 What is notable:
-- the activation is squared: ``max(x, 0) ** 2``, with its derivative written out, which saves two passes over memory;
+- the activation is squared: ``max(x, 0) ** 2``;
 - after the query, key and value projections, a depthwise causal convolution mixes three tokens;
 - queries of the full Primer are made from its keys, and its second norm comes after the block.
 """
@@ -15,45 +15,34 @@ from typing import Any, Literal, get_args
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
 
-from ..checks import is_plain, require, require_int, require_known, require_number
+from ..checks import require, require_int, require_known, require_number
+from . import fast
 from .attention import MultiHeadAttention
 from .cache import Cache
 from .convolution import CausalDepthwiseConv, Init, Sharing, check_conv
 from .family import Family, Sizes
+from .fast import on_cpu
 from .transformer import FeedForward, TransformerLayer
 
 Subset = Literal["", "q", "k", "v", "qk", "qv", "kv", "qkv"]
 SUBSETS: tuple[str, ...] = get_args(Subset)
 
 
-class SquaredReLUFunction(torch.autograd.Function):
-    """The activation and its derivative; autograd's own would keep as much and pass over it twice more."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:
-        root = F.relu(x)
-        ctx.save_for_backward(root)
-        return root.square()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (root,) = ctx.saved_tensors
-        return (gradient * root).mul_(2)
+@on_cpu(fast.squared_relu)
+def squared_relu(x: Tensor) -> Tensor:
+    r""":math:`\max(x, 0)^2`, element by element."""
+    return F.relu(x).square()
 
 
 class SquaredReLU(nn.Module):
-    r"""The activation :math:`y = \max(x, 0)^2`, element by element; it can be differentiated once.
+    r"""The activation :math:`y = \max(x, 0)^2`, element by element.
 
     Source: So et al., Primer, 2021, abstract and released code.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        if not is_plain(x):
-            return F.relu(x).square()  # which a compiler makes one kernel of
-        return SquaredReLUFunction.apply(x)  # type: ignore[no-untyped-call]
+        return squared_relu(x)
 
 
 class MultiDConvHeadAttention(MultiHeadAttention):
@@ -145,7 +134,7 @@ class PrimerNorm(nn.Module):
         ``[..., d_model]`` to the same shape.
 
     Raises:
-        TypeError: if ``d_model`` is not an int, or ``eps`` not a number.
+        TypeError: if ``d_model`` is not an int, ``eps`` not a number, or the input not of floating-point numbers.
         ValueError: if ``d_model`` is below 1, or ``eps`` is not above 0.
 
     Source: the paper's released code, ``primer_norm``.
@@ -161,6 +150,7 @@ class PrimerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Tensor) -> Tensor:
+        require(x.is_floating_point(), "x.dtype", x.dtype, "a floating-point type", TypeError)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # half precision cannot hold the sums
         centered = wide - wide.mean(-1, keepdim=True)
         variance = centered.square().mean(-1, keepdim=True)  # the same, and never below 0 by rounding

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import is_plain, require, require_bool, require_int
+from ..checks import require, require_bool, require_int
 from .attention import Attention
 from .cache import Cache
 from .transformer import FeedForward
@@ -60,7 +60,7 @@ class Shortening(nn.Module):
 
     Raises:
         TypeError: if a size is not an int, or ``causal`` not a bool.
-        ValueError: if a size is below 1, or for a cache where windows are not causal.
+        ValueError: if a size is below 1, for an input of other dimensions, or a cache where windows are not causal.
 
     Source: Nawrot et al., Hierarchical Transformers Are More Efficient Language Models, 2021, section 2.
     """
@@ -75,14 +75,13 @@ class Shortening(nn.Module):
 
     def windows(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         """The windows ``[batch, windows, factor, d_model]`` that end in ``x``."""
-        T, k = x.shape[1], self.factor
+        require(x.dim() == 3, "x.shape", tuple(x.shape), "[batch, seq, d_model]")
         require(self.causal or cache is None, "cache", cache, "None, for a shortening that is not causal")
+        T, k = x.shape[1], self.factor
         phase = 0 if cache is None else cache.phase(self, T, k)
         skip = -phase % k if self.causal else 0  # tokens until the next window ends
         x = self.shift(x, cache) if self.causal else F.pad(x, (0, 0, 0, -T % k))  # (B, k-1+T, D) or (B, n*k, D)
         n = (x.shape[1] - skip) // k
-        if is_plain(x):
-            return x[:, skip : skip + n * k].unflatten(1, (n, k))  # (B, n, k, D)
         first = skip + k * torch.arange(n, device=x.device)  # a slice would tie a compiled program to this length
         return x[:, first[:, None] + torch.arange(k, device=x.device)]  # (B, n, k, D)
 
@@ -130,7 +129,8 @@ class NaiveUpSampling(nn.Module):
         ``[batch, seq, d_model]`` and ``[batch, windows, d_model]`` to ``[batch, seq, d_model]``.
 
     Raises:
-        TypeError, ValueError: for a size that is not an int or below 1.
+        TypeError: for a size that is not an int.
+        ValueError: for a size below 1, or if there is not one vector for each window of the tokens.
 
     Source: Nawrot et al., 2021, section 2.
     """
@@ -146,16 +146,20 @@ class NaiveUpSampling(nn.Module):
         """``factor`` vectors from each: ``[batch, windows, factor, d_model]``."""
         return short.unsqueeze(2).expand(-1, -1, self.factor, -1)  # (B, n, k, D)
 
+    def check(self, x: Tensor, short: Tensor, n: int) -> None:
+        """Raise unless ``short`` has the ``n`` windows of ``x``."""
+        expected = (x.shape[0], n, self.d_model)
+        require(tuple(short.shape) == expected, "short.shape", tuple(short.shape), f"{expected}, the windows of x")
+
     def forward(self, x: Tensor, short: Tensor, cache: Cache | None = None) -> Tensor:
         T, k = x.shape[1], self.factor
+        phase = 0 if cache is None else cache.phase(self, T, k)
+        self.check(x, short, -(-(phase + T) // k) - -(-phase // k))
         vectors = self.expand(short)  # (B, n, k, D)
         if cache is not None:
-            phase = cache.phase(self, T, k)
-            skip = k - -phase % k
+            skip = k - -phase % k  # tokens of the last window but one that came in the piece before
             long = self.shift(vectors.flatten(1, 2), cache)  # (B, k + n*k, D): those of the last window come first
             return x + long[:, skip : skip + T]
-        if is_plain(x):
-            return x + vectors.flatten(1, 2)[:, :T]  # (B, T, D)
         t = torch.arange(T, device=x.device)  # as for the windows
         return x + vectors[:, t // k, t % k]  # (B, T, D)
 
@@ -203,7 +207,7 @@ class CrossAttention(Attention):
         require(self.causal or cache is None, "cache", cache, "None, for attention that is not causal")
         start = seen = 0 if cache is None else cache.length(self)
         if cache is not None:  # keys are counted when they are appended, queries by the name of their projection
-            start = self.query_step * cache.advance(self.query, x.shape[1], x.device)
+            start = self.query_step * cache.advance(self.query, x.shape[1])
         q, k, v = self.split(self.query(x)), self.split(self.key(memory)), self.split(self.value(memory))
         q, k = self.turn(q, k, start, seen)  # (B, H, n, K) and (B, H, m, K)
         return self.attend(q, k, v, start=start, cache=cache)  # (B, n, D)

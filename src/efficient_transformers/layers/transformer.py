@@ -120,21 +120,19 @@ class LearnedPositions(nn.Module):
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         T = x.shape[1]
-        check_room(0 if cache is None else cache.length(self), T, len(self.weight))  # before anything is counted
-        start = 0 if cache is None else cache.advance(self, T, x.device)
-        if isinstance(start, Tensor):
-            return x + self.weight[start + torch.arange(T, device=x.device)]
-        return x + self.weight[start : start + T]
+        check_room(self, T, len(self.weight), cache)  # before anything is counted
+        start = 0 if cache is None else cache.advance(self, T)
+        return x + self.weight[start + torch.arange(T, device=x.device)]  # (B, T, D)
 
     def extra_repr(self) -> str:
         return "max_seq_len={}, d_model={}".format(*self.weight.shape)
 
 
-def check_room(start: int | Tensor, T: int, max_seq_len: int) -> None:
-    """Raise ValueError if there is no room for ``T`` tokens from ``start`` on; a static cache's index is PyTorch's."""
-    if not isinstance(start, Tensor):
-        expected = f"at most max_seq_len={max_seq_len} tokens, those in the cache included"
-        require(start + T <= max_seq_len, "the sequence length", start + T, expected)
+def check_room(layer: nn.Module, T: int, max_seq_len: int, cache: Cache | None = None) -> None:
+    """Raise ValueError unless ``layer`` can read ``T`` more tokens."""
+    read = 0 if cache is None else cache.tokens_of(layer)
+    expected = f"at most max_seq_len={max_seq_len} tokens, those in the cache included"
+    require(read + T <= max_seq_len, "the sequence length", read + T, expected)
 
 
 @dataclass(frozen=True, kw_only=True)
