@@ -26,7 +26,7 @@ from efficient_transformers import (
     TransformerLayer,
     initialize,
 )
-from efficient_transformers.studies.cost import parameter_count
+from efficient_transformers.layers.family import parameter_count
 from efficient_transformers.studies.digits import (
     DigitClassifier,
     Digits,

@@ -250,7 +250,7 @@ class Steps:
         for _ in range(steps):
             inputs, targets = self.corpus.batch(self.entry.batch_size, self.entry.seq_len, self.generator)
             logits = self.model(inputs)
-            torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
+            torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
             self.optimizer.zero_grad()

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from live import Recipe, execute, run_study
 
-from efficient_transformers import LanguageModel, ShiftRight, TrainingConfig
+from efficient_transformers import AttentionBasedShortening, Hourglass, LanguageModel, ShiftRight, TrainingConfig
 from efficient_transformers.studies.records import Record
 
 RESULTS = Path(__file__).parent / "results" / "hourglass-shifts.jsonl"
@@ -37,6 +37,8 @@ def shifted(run: Recipe) -> Record:
     """Train the hourglass with the shift of a run."""
 
     def change(model: LanguageModel) -> None:
+        assert isinstance(model.body, Hourglass)
+        assert not isinstance(model.body.shorten, AttentionBasedShortening)
         model.body.shorten.shift = ShiftRight(SHIFTS[run.label])
 
     return execute(run, show_progress=False, change=change)

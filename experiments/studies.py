@@ -133,9 +133,9 @@ def main() -> None:
         measure(entry for study in declared for entry in study.entries)
     elif declared:
         try:
-            with at_work(*arguments.shard):
-                keeper = Keeper(RESULTS) if arguments.commit else None
-                run_declared(declared, *arguments.shard, commit_of_code(), keeper)
+            index, of = arguments.shard
+            with at_work(index, of):
+                run_declared(declared, index, of, commit_of_code(), Keeper(RESULTS) if arguments.commit else None)
         except ValueError as error:
             parser.error(str(error))
     at_one_rate = STUDIES | ONLY_TIMED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, Literal
 
@@ -50,7 +51,7 @@ def changed_baseline(
         for attention in model.modules():
             if isinstance(attention, MultiHeadAttention):
                 attention.rotary = False
-        body = Stack([LearnedPositions(model.d_model, model.max_seq_len), *list(model.body)])  # type: ignore[arg-type]
+        body = Stack([LearnedPositions(model.d_model, model.max_seq_len), *list(model.body.children())])
         replace_body(model, body)
     layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
     if init == "last not zero":
@@ -103,8 +104,9 @@ def distance_bias(*, rotary: bool = True, first: Literal["alibi", "zero"] = "ali
     """The baseline with a :class:`DistanceBiasAttention`, beside rotary positions or instead of them."""
     require_known("first", first, ("alibi", "zero"))
     model = build_model("transformer", **options)
-    for layer in model.body:  # type: ignore[union-attr]
+    for layer in model.body.children():
         old = layer.attention
+        assert isinstance(old, MultiHeadAttention), "a layer of the baseline"
         new = DistanceBiasAttention(model.d_model, old.n_heads, model.max_seq_len, rotary=rotary, first=first)
         for name in ("query", "key", "value", "output"):
             setattr(new, name, getattr(old, name))  # what the baseline would start with
@@ -243,7 +245,7 @@ def changed_gates(
             kept = ((back >= 0) & (back < near)).float()
             with torch.no_grad():
                 gate.weight.mul_(kept)
-            gate.weight.register_hook(kept.mul)  # no gradient, and no decay: what is 0 stays 0
+            gate.weight.register_hook(kept.mul)  # type: ignore[no-untyped-call]  # no gradient, and no decay: what is 0 stays 0
     return model
 
 
@@ -285,7 +287,7 @@ def two_sided(
     return LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len)
 
 
-VARIANTS = {
+VARIANTS: dict[str, Callable[..., LanguageModel]] = {
     "changed-baseline": changed_baseline,
     "started-kernels": started_kernels,
     "primer-part": primer_part,

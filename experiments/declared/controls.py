@@ -14,8 +14,8 @@ from variants import complete
 from efficient_transformers.studies.protocol import Entry, Pair, Study
 
 from .contexts import GATE_ENTRIES, LONG_CONTEXT, SHUT
-from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, MIDDLE, SHORT, gmlp, hourglass
-from .sizes import baseline
+from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, MIDDLE, SHORT
+from .sizes import baseline, gmlp, hourglass
 from .times import times_the_baseline
 
 SAME = baseline("0.8M")
@@ -26,8 +26,9 @@ MIXED = SAME | {"activation": "swiglu"}  # SwiGLU and convolutions
 def entry(name: str, model: str, options: dict[str, Any], steps: int = 500, context: int = 256, **more: Any) -> Entry:
     """A model at a budget, with all its options."""
     whole = complete(model, {"max_seq_len": context} | options)
-    batch = {"seq_len": context, "batch_size": 1024 // context}
-    return Entry(name=name, model=model, options=whole, steps=steps, **batch, **more)
+    return Entry(
+        name=name, model=model, options=whole, steps=steps, seq_len=context, batch_size=1024 // context, **more
+    )
 
 
 def in_the_time_of(steps: int, of: Entry) -> Entry:

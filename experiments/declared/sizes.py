@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from efficient_transformers import LanguageModel, SpatialGatingUnit, build_model
-from efficient_transformers.studies.cost import effective_parameters, multiply_adds, parameter_count
+from efficient_transformers.layers.family import parameter_count
+from efficient_transformers.studies.cost import effective_parameters, multiply_adds
 
 VOCABULARY = 79  # characters of the plays; a test compares it with the corpus
 D_MODEL = {"0.2M": 64, "0.8M": 128, "3M": 256}  # of every family; the baseline has four layers of four heads
