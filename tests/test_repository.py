@@ -1,10 +1,11 @@
-"""The repository's address is the same wherever it stands, and `make repository` changes all of them."""
+"""What lies around the book: its address, the same wherever it stands; what is released; the habits of the house."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -35,10 +36,15 @@ def test_the_citation_has_the_packages_version():
     assert citation["version"] == efficient_transformers.__version__
 
 
+def tracked(*patterns):
+    """The files of the repository, or those below some folders or of some patterns."""
+    listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name]
+
+
 @pytest.fixture
 def copy(tmp_path):
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, files.split("\0")):
+    for name in tracked():
         if (ROOT / name).exists():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
@@ -74,3 +80,24 @@ def test_what_is_pinned_is_for_every_python_that_the_readme_names():
     asked = {name: metadata(name)["Requires-Python"] or "" for name in pins}
     assert len(asked) > 100
     assert [name for name, pythons in asked.items() if "3.11.0" not in SpecifierSet(pythons)] == []
+
+
+# What is released
+
+BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist'); build_meta.build_wheel('dist')"
+
+
+def test_a_release_has_every_file_of_the_package_and_no_test_without_its_tools(copy):
+    built = subprocess.run([sys.executable, "-c", BUILD], cwd=copy, capture_output=True, text=True, check=True)
+    assert "would be ignored" not in built.stdout + built.stderr  # a later setuptools leaves such files out
+    (sdist,), (wheel,) = (copy / "dist").glob("*.tar.gz"), (copy / "dist").glob("*.whl")
+    shutil.unpack_archive(sdist, copy / "dist")
+    shutil.unpack_archive(wheel, copy / "dist" / "wheel", "zip")
+    sources = copy / "dist" / sdist.name.removesuffix(".tar.gz")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for package, folder in project["tool"]["setuptools"]["package-dir"].items():
+        installed = copy / "dist" / "wheel" / package.replace(".", "/")
+        for name in tracked(folder):
+            assert (sources / name).read_bytes() == (ROOT / name).read_bytes()
+            assert (installed / Path(name).relative_to(folder)).read_bytes() == (ROOT / name).read_bytes()
+    assert not (sources / "tests").exists()
