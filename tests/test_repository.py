@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 import repository
 import yaml
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 import efficient_transformers
 
@@ -36,18 +39,21 @@ def test_the_citation_has_the_packages_version():
     assert citation["version"] == efficient_transformers.__version__
 
 
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
 def tracked(*patterns):
     """The files of the repository, or those below some folders or of some patterns."""
     listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [name for name in listed.stdout.split("\0") if name]
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
 
 
 @pytest.fixture
 def copy(tmp_path):
     for name in tracked():
-        if (ROOT / name).exists():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tmp_path / name)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
     return tmp_path
@@ -61,8 +67,7 @@ def run(copy, url):
 def test_make_repository_rewrites_every_place_and_back(copy):
     old = repository.address()
     assert run(copy, "https://github.com/somebody/some-book").returncode == 0
-    texts = [p.read_text(encoding="utf-8") for p in copy.rglob("*") if p.suffix in (".md", ".ipynb", ".toml", ".cff")]
-    assert not [t for t in texts if repository.slug(old) in t]
+    assert [name for name in tracked() if repository.slug(old).encode() in (copy / name).read_bytes()] == []
     assert "url: https://github.com/somebody/some-book\n" in (copy / "_config.yml").read_text(encoding="utf-8")
     assert run(copy, old).returncode == 0
     assert (copy / "README.md").read_text() == (ROOT / "README.md").read_text()
@@ -74,10 +79,14 @@ def test_what_is_not_an_address_is_refused(copy):
     assert "expected https://github.com/owner/name" in refused.stderr
 
 
+def pins():
+    """What requirements.txt names, each with its version."""
+    return dict(line.split("==") for line in read("requirements.txt").splitlines())
+
+
 def test_what_is_pinned_is_for_every_python_that_the_readme_names():
     """One package once asked for 3.11.5, which Debian 12 does not have."""
-    pins = [line.partition("==")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line]
-    asked = {name: metadata(name)["Requires-Python"] or "" for name in pins}
+    asked = {name: metadata(name)["Requires-Python"] or "" for name in pins()}
     assert len(asked) > 100
     assert [name for name, pythons in asked.items() if "3.11.0" not in SpecifierSet(pythons)] == []
 
@@ -94,10 +103,29 @@ def test_a_release_has_every_file_of_the_package_and_no_test_without_its_tools(c
     shutil.unpack_archive(sdist, copy / "dist")
     shutil.unpack_archive(wheel, copy / "dist" / "wheel", "zip")
     sources = copy / "dist" / sdist.name.removesuffix(".tar.gz")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads(read("pyproject.toml"))
     for package, folder in project["tool"]["setuptools"]["package-dir"].items():
         installed = copy / "dist" / "wheel" / package.replace(".", "/")
         for name in tracked(folder):
             assert (sources / name).read_bytes() == (ROOT / name).read_bytes()
             assert (installed / Path(name).relative_to(folder)).read_bytes() == (ROOT / name).read_bytes()
     assert not (sources / "tests").exists()
+
+
+def test_pytorch_with_cuda_can_be_avoided_as_the_pages_say():
+    """A pin of 2.13.0 takes 2.13.0+cpu where an index has it; a pin of 2.13.0+cpu would need that index."""
+    assert [version for version in pins().values() if "+" in version] == []
+    torch = pins()["torch"]
+    assert f"{torch}+cpu" in SpecifierSet(f"=={torch}")
+    assert Version(f"{torch}+cpu") > Version(torch)
+    (variable,) = set(re.findall(r"(?m)^export (\S+=\S+)$", read("README.md") + read("book/how-to-read.md")))
+    (from_container,) = json.loads(read(".devcontainer/devcontainer.json"))["containerEnv"].items()
+    assert variable.split("=") == list(from_container)
+
+
+def test_the_container_has_the_lowest_python_and_makes_the_book():
+    container = json.loads(read(".devcontainer/devcontainer.json"))
+    (python,) = re.findall(r"python:(\d+\.\d+)-", container["image"])
+    assert tomllib.loads(read("pyproject.toml"))["project"]["requires-python"] == f">={python}"
+    assert " chromium " in container["onCreateCommand"]
+    assert container["postCreateCommand"] == "make book"
