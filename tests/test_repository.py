@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from datetime import date
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -121,6 +122,29 @@ def test_pytorch_with_cuda_can_be_avoided_as_the_pages_say():
     (variable,) = set(re.findall(r"(?m)^export (\S+=\S+)$", read("README.md") + read("book/how-to-read.md")))
     (from_container,) = json.loads(read(".devcontainer/devcontainer.json"))["containerEnv"].items()
     assert variable.split("=") == list(from_container)
+
+
+@pytest.mark.parametrize(("tag", "status"), [("v0.1.0", 1), ("v0.1.1", 0)])
+def test_nothing_is_released_that_the_changelog_does_not_name(tag, status, tmp_path):
+    steps = yaml.safe_load(read(".github/workflows/release.yml"))["jobs"]["build"]["steps"]
+    (check,) = [step["run"] for step in steps if "CHANGELOG.md" in step.get("run", "")]
+    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n\n## [0.1.1] - 2026-12-24\n\n0.1.0 has no section.\n")
+    ran = subprocess.run(["bash", "-e", "-c", check], cwd=tmp_path, env={"GITHUB_REF_NAME": tag})
+    assert ran.returncode == status
+
+
+# Habits
+
+
+def test_the_changelog_begins_with_what_is_unreleased_and_goes_back_in_time():
+    first, *released = re.findall(r"(?m)^## (.*)$", read("CHANGELOG.md"))
+    assert first == "[Unreleased]"
+    versions = [re.fullmatch(r"\[(.+)\] - (\S+)", heading).groups() for heading in released]
+    times = [(Version(version), date.fromisoformat(day)) for version, day in versions]
+    assert times == sorted(times, reverse=True)
+    assert [version for version, _ in times if version > Version(efficient_transformers.__version__)] == []
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"(?m)^### (.*)$", read("CHANGELOG.md"))) <= kinds
 
 
 def test_the_container_has_the_lowest_python_and_makes_the_book():
