@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -135,6 +136,8 @@ def test_nothing_is_released_that_the_changelog_does_not_name(tag, status, tmp_p
 
 # Habits
 
+FORMS = sorted(set(tracked(".github/ISSUE_TEMPLATE")) - {".github/ISSUE_TEMPLATE/config.yml"})
+
 
 def test_the_changelog_begins_with_what_is_unreleased_and_goes_back_in_time():
     first, *released = re.findall(r"(?m)^## (.*)$", read("CHANGELOG.md"))
@@ -145,6 +148,37 @@ def test_the_changelog_begins_with_what_is_unreleased_and_goes_back_in_time():
     assert [version for version, _ in times if version > Version(efficient_transformers.__version__)] == []
     kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
     assert set(re.findall(r"(?m)^### (.*)$", read("CHANGELOG.md"))) <= kinds
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: Path(path).stem)
+def test_an_issue_form_has_what_github_asks_of_one(path):
+    form = yaml.safe_load(read(path))
+    assert set(form) == {"name", "description", "title", "body"}
+    assert all(form[key].strip() for key in ("name", "description", "title"))
+    assert all(field["attributes"]["label"].strip() for field in form["body"])
+    assert {field["type"] for field in form["body"]} <= {"input", "textarea", "dropdown"}
+    assert all(re.fullmatch(r"[\w-]+", field["id"]) for field in form["body"])
+    assert len({field["id"] for field in form["body"]}) == len(form["body"])
+    for field in form["body"]:
+        options = field["attributes"].get("options", [])
+        assert (field["type"] == "dropdown") == bool(options)
+        assert len(set(options)) == len(options)
+        assert field["validations"] == {"required": True}
+
+
+def test_there_is_a_form_for_a_statement_a_cell_and_a_barrier_and_a_way_around_them():
+    assert [Path(path).stem for path in FORMS] == ["accessibility", "broken-cell", "wrong-statement"]
+    assert len({yaml.safe_load(read(path))["name"] for path in FORMS}) == len(FORMS)
+    assert yaml.safe_load(read(".github/ISSUE_TEMPLATE/config.yml")) == {"blank_issues_enabled": True}
+
+
+def test_the_command_that_a_form_asks_for_prints_versions():
+    form = yaml.safe_load(read(".github/ISSUE_TEMPLATE/broken-cell.yml"))
+    (field,) = [field for field in form["body"] if field["id"] == "versions"]
+    python, *arguments = shlex.split(field["attributes"]["placeholder"])
+    assert python == "python"
+    ran = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+    assert efficient_transformers.__version__ in ran.stdout
 
 
 def test_the_container_has_the_lowest_python_and_makes_the_book():
