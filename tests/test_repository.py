@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import shlex
@@ -179,6 +180,34 @@ def test_the_command_that_a_form_asks_for_prints_versions():
     assert python == "python"
     ran = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
     assert efficient_transformers.__version__ in ran.stdout
+
+
+@pytest.mark.parametrize("line", [line for line in read(".gitattributes").splitlines() if line and line[0] != "#"])
+def test_each_pattern_of_git_attributes_matches_a_file(line):
+    assert tracked(line.split()[0])
+
+
+def test_what_commands_write_is_folded_in_reviews_and_what_people_write_is_not():
+    asked = ["git", "check-attr", "linguist-generated", "--", *tracked()]
+    listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    folded = {line.partition(": ")[0] for line in listed if line.endswith(": set")}
+    assert set(tracked("notebooks", "*.jsonl", "src/efficient_transformers/weights")) <= folded
+    assert [name for name in folded if Path(name).suffix == ".py" or name.startswith(("book/", "tests/"))] == []
+
+
+def test_files_are_as_the_editors_are_told():
+    told = configparser.ConfigParser()
+    told.read_string("[top]\n" + read(".editorconfig"))
+    assert told["*"]["end_of_line"] == "lf"
+    assert told["*"]["insert_final_newline"] == "true"
+    texts = {
+        name: (ROOT / name).read_bytes() for name in tracked() if Path(name).suffix not in (".png", ".safetensors")
+    }
+    assert [name for name, text in texts.items() if b"\r" in text or text[-1:] not in (b"\n", b"")] == []
+    assert [name for name, text in texts.items() if re.search(rb"(?m)^\t", text)] == ["Makefile"]
+    python = told["*.{py,toml}"]
+    assert [n for n in tracked("*.py", "*.toml") if re.search(rb"(?m)[ \t]$", texts[n])] == []
+    assert int(python["max_line_length"]) == tomllib.loads(read("pyproject.toml"))["tool"]["ruff"]["line-length"]
 
 
 def test_the_container_has_the_lowest_python_and_makes_the_book():
