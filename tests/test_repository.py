@@ -138,6 +138,7 @@ def test_nothing_is_released_that_the_changelog_does_not_name(tag, status, tmp_p
 # Habits
 
 FORMS = sorted(set(tracked(".github/ISSUE_TEMPLATE")) - {".github/ISSUE_TEMPLATE/config.yml"})
+HOOKS = [hook for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"] for hook in repo["hooks"]]
 
 
 def test_the_changelog_begins_with_what_is_unreleased_and_goes_back_in_time():
@@ -180,6 +181,21 @@ def test_the_command_that_a_form_asks_for_prints_versions():
     assert python == "python"
     ran = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
     assert efficient_transformers.__version__ in ran.stdout
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
+def test_a_hook_runs_a_tool_of_the_environment_on_files_that_there_are(hook):
+    tool, *arguments = shlex.split(hook["entry"])
+    assert (hook["language"], Path(tool).parent) == ("system", Path(".venv/bin"))
+    files = [name for name in tracked() if re.search(hook.get("files", r"^tests/.*\.py$"), name)]
+    assert files
+    command = [Path(sys.executable).parent / Path(tool).name, *arguments]
+    ran = subprocess.run([*command, *(files if hook.get("pass_filenames", True) else [])], cwd=ROOT, check=False)
+    assert ran.returncode == 0
+
+
+def test_no_hook_asks_the_network():
+    assert [repo["repo"] for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]] == ["local"]
 
 
 @pytest.mark.parametrize("line", [line for line in read(".gitattributes").splitlines() if line and line[0] != "#"])
