@@ -11,13 +11,15 @@ import subprocess
 import sys
 import tomllib
 from datetime import date
-from importlib.metadata import metadata
+from importlib.metadata import metadata, requires
 from pathlib import Path
 
 import pytest
 import repository
 import yaml
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import efficient_transformers
@@ -198,6 +200,31 @@ def test_no_hook_asks_the_network():
     assert [repo["repo"] for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]] == ["local"]
 
 
+def test_dependabot_looks_after_actions_and_pins_and_waits_a_week():
+    updates = yaml.safe_load(read(".github/dependabot.yml"))["updates"]
+    assert [update["package-ecosystem"] for update in updates] == ["github-actions", "pip"]
+    assert all((ROOT / update["directory"].strip("/")).is_dir() for update in updates)
+    assert all(update["cooldown"]["default-days"] >= 7 for update in updates)
+
+
+def test_dependabot_proposes_no_version_that_another_pin_refuses():
+    versions = {canonicalize_name(name): Version(version) for name, version in pins().items()}
+    refused = set()
+    for need in (Requirement(text) for name in versions for text in requires(name) or []):
+        name = canonicalize_name(need.name)
+        if name in versions and (need.marker is None or need.marker.evaluate({"extra": ""})):
+            old = versions[name]
+            newer = {"minor": f"{old.major}.{old.minor + 1}.0", "patch": f"{old.major}.{old.minor}.{old.micro + 1}"}
+            refused |= {(name, part) for part, version in newer.items() if version not in need.specifier}
+    _, pip = yaml.safe_load(read(".github/dependabot.yml"))["updates"]
+    majors, *held = [
+        (rule["dependency-name"], [kind.removeprefix("version-update:semver-") for kind in rule["update-types"]])
+        for rule in pip["ignore"]
+    ]
+    assert majors == ("*", ["major"])
+    assert {(canonicalize_name(name), part) for name, parts in held for part in parts} == refused
+
+
 @pytest.mark.parametrize("line", [line for line in read(".gitattributes").splitlines() if line and line[0] != "#"])
 def test_each_pattern_of_git_attributes_matches_a_file(line):
     assert tracked(line.split()[0])
@@ -232,3 +259,14 @@ def test_the_container_has_the_lowest_python_and_makes_the_book():
     assert tomllib.loads(read("pyproject.toml"))["project"]["requires-python"] == f">={python}"
     assert " chromium " in container["onCreateCommand"]
     assert container["postCreateCommand"] == "make book"
+
+
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/PULL_REQUEST_TEMPLATE.md", ".pre-commit-config.yaml"]
+
+
+@pytest.mark.parametrize("name", [*PAGES, ".github/dependabot.yml", ".devcontainer/devcontainer.json"])
+def test_what_a_page_says_to_make_can_be_made(name):
+    targets = re.findall(r"(?m)^([a-z-]+):", read("Makefile"))
+    asked = re.findall(r"(?m)(?:[`\"]|^)make ([a-z-]+)", read(name))
+    assert asked
+    assert set(asked) <= set(targets)
