@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,17 @@ def random_states() -> dict[str, Any]:
     if torch.backends.mps.is_available():
         states["mps"] = torch.mps.get_rng_state()
     return states
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Leave the random states of this process, those of all GPUs included, as they were before the block."""
+    states, gpus = random_states(), torch.cuda.get_rng_state_all()
+    try:
+        yield
+    finally:
+        set_random_states(states)
+        torch.cuda.set_rng_state_all(gpus)
 
 
 def set_random_states(states: dict[str, Any]) -> None:
