@@ -75,7 +75,7 @@ def require_module(argument: str, value: Any) -> None:
 
 def require_instance(argument: str, value: Any, kind: type) -> None:
     """Raise TypeError unless ``value`` is of a class, or of one of its subclasses."""
-    require(isinstance(value, kind), argument, value, f"of class {kind.__name__}", TypeError)
+    require(isinstance(value, kind), argument, value, f"an instance of {kind.__name__}", TypeError)
 
 
 def is_plain(x: Tensor) -> bool:
