@@ -134,7 +134,7 @@ class LanguageModel(nn.Module):
 
         Raises:
             ValueError: if there is no such folder, it lacks a file, a file is damaged, it was written in another
-                format, or its weights belong to another configuration; or a revision is asked of what is not on the Hub.
+                format, its weights belong to another configuration, or a revision is asked of what is not on the Hub.
             OSError: if a model of the Hub cannot be downloaded.
         """
         if str(folder) in pretrained.pretrained_names():

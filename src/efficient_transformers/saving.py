@@ -38,7 +38,7 @@ def checksum(state: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(state.items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy())
+        digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
