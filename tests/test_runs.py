@@ -543,6 +543,17 @@ def test_a_file_is_whole_or_as_it_was(folder):
     assert {path.name for path in folder.iterdir()} == {"a", "fox.txt"}
 
 
+@pytest.mark.parametrize("character", ["名", "😀", "x"])
+def test_a_name_of_as_many_bytes_as_a_file_system_takes_can_be_written(command, folder, character):
+    name = character * (255 // len(character.encode()))
+    with replacing(folder / name) as temporary:
+        temporary.write_text("whole")
+    assert (folder / name).read_text() == "whole"
+    (folder / name).unlink()
+    assert command(*TRAIN, "--steps", 1, "--out", name)[0] == 0
+    assert {path.name for path in folder.iterdir()} == {"fox.txt", name}
+
+
 # Losses that are not finite
 
 
