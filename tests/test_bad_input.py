@@ -38,6 +38,7 @@ from efficient_transformers import (
     model_names,
     receptive_field,
     rotate,
+    shape_trace,
 )
 from efficient_transformers.layers import gmlp
 from efficient_transformers.layers.products import toeplitz
@@ -299,6 +300,23 @@ BAD = {
     "unknown character": (lambda: Vocabulary("abc").encode("abx"), ValueError, ["'x'", "'abc'"]),
     "unknown character of a large vocabulary": (
         lambda: Vocabulary("".join(map(chr, range(0x4E00, 0x9F00)))).encode("x"), ValueError, ["'x'", "'一丁"]),
+    "seed of 400 digits": (lambda: TrainingConfig(seed=10**400), ValueError, ["seed is 1000", "from -2**63"]),
+    **{
+        f"{name} of 400 digits": (
+            lambda name=name: TrainingConfig(**{name: 10**400}), ValueError, [f"{name} is 1000", "a finite number"])
+        for name in ("learning_rate", "weight_decay", "clip_norm")
+    },
+    "temperature of 400 digits": (
+        continue_prompt(temperature=10**400), ValueError, ["temperature is 1000", "a finite number"]),
+    "leak_map of what has no channels": (
+        lambda: leak_map(small_model().body, 4), ValueError, ["module is 'Stack'", "one with d_model"]),
+    "leak_map of a function": (lambda: leak_map(len, 4), TypeError, ["module is <built-in", "a torch.nn.Module"]),
+    "shape_trace without inputs": (lambda: shape_trace(small_model()), ValueError, ["inputs is ()", "called with"]),
+    "shape_trace of a function": (lambda: shape_trace(len, X), TypeError, ["module is <built-in", "torch.nn.Module"]),
+    "convolution: no batch": (
+        lambda: CausalDepthwiseConv(6, 2)(X[0]), ValueError, ["x.shape is (4, 6)", "[batch, seq, 6]"]),
+    "convolution: other channels": (
+        lambda: CausalDepthwiseConv(8, 2)(X), ValueError, ["x.shape is (2, 4, 6)", "[batch, seq, 8]"]),
     "fractional warm-up": (lambda: TrainingConfig(warmup_steps=1.5), TypeError, ["warmup_steps is 1.5", "int"]),
     "negative warm-up": (lambda: TrainingConfig(warmup_steps=-1), ValueError, ["warmup_steps is -1", "at least 0"]),
     "learning rate of zero": (lambda: TrainingConfig(learning_rate=0), ValueError, ["learning_rate is 0", "more than"]),

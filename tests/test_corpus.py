@@ -16,9 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import efficient_transformers.training.corpus as corpus_module
-from efficient_transformers import Corpus, Vocabulary, load_corpus
+import efficient_transformers.training.tokens as tokens_module
+from efficient_transformers import ByteVocabulary, Corpus, Vocabulary, load_corpus
+from efficient_transformers.studies.masking import hide_tokens
 
 REPOSITORY = Path(__file__).parents[1]
+
+
+def ids(*shape):
+    return torch.zeros(shape, dtype=torch.int64)
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +221,33 @@ def test_a_vocabulary_out_of_order_is_refused(characters):
         Vocabulary(characters)
 
 
+def test_a_vocabulary_makes_its_table_once(monkeypatch):
+    vocabulary, made, original = Vocabulary("abc"), [], tokens_module.points
+    monkeypatch.setattr(tokens_module, "points", lambda text: (made.append(text), original(text))[1])
+    for _ in range(3):
+        assert vocabulary.encode("cab").tolist() == [2, 0, 1]
+    assert made.count("abc") == 1
+    assert vocabulary == Vocabulary("abc")
+    assert hash(vocabulary) == hash(Vocabulary("abc"))
+
+
+@pytest.mark.parametrize("vocabulary", [Vocabulary("ab"), ByteVocabulary()], ids=["characters", "bytes"])
+@pytest.mark.parametrize(
+    ("tokens", "error", "found"),
+    [
+        ([0, 1], TypeError, r"^tokens is \[0, 1\]; expected an instance of Tensor"),
+        (torch.zeros(2), TypeError, r"^tokens\.dtype is torch\.float32; expected a type of integers"),
+        (torch.zeros(2, dtype=torch.bool), TypeError, r"^tokens\.dtype is torch\.bool; expected a type of integers"),
+        (ids(1, 2), ValueError, r"^tokens\.shape is \(1, 2\); expected \[length\]"),
+        (ids(), ValueError, r"^tokens\.shape is \(\); expected \[length\]"),
+    ],
+    ids=str,
+)
+def test_what_is_not_integers_in_a_row_is_not_decoded(vocabulary, tokens, error, found):
+    with pytest.raises(error, match=found):
+        vocabulary.decode(tokens)
+
+
 # Batches
 
 
@@ -270,6 +303,33 @@ def test_validation_batches_stay_inside_a_huge_text():
     huge = torch.zeros(1, dtype=torch.int64).expand(2**24 + 13)  # more positions than float32 can tell apart
     batches = list(Corpus("huge", Vocabulary("a"), huge, huge).validation_batches(1, 2, 9))
     assert batches[0][0].shape == (2, 9)
+
+
+def test_a_corpus_is_equal_to_itself_alone_and_its_checksum_tells_its_tokens():
+    first, second, other = counting(), counting(), counting(train=99)
+    assert first == first
+    assert first != second
+    assert first.checksum() == second.checksum() != other.checksum()
+    assert len({first, second, other}) == 3
+    assert hide_tokens(first) != hide_tokens(first)
+
+
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+@pytest.mark.parametrize(
+    ("value", "error", "found"),
+    [
+        (torch.rand(20), TypeError, "dtype is torch.float32; expected a type of integers"),
+        (torch.ones(20, dtype=torch.bool), TypeError, "dtype is torch.bool; expected a type of integers"),
+        (ids(4, 5), ValueError, r"shape is \(4, 5\); expected \[length\]"),
+        ([0, 1], TypeError, r" is \[0, 1\]; expected an instance of Tensor"),
+    ],
+    ids=["float", "bool", "two dimensions", "list"],
+)
+@pytest.mark.parametrize("made", [lambda corpus: corpus, hide_tokens])
+def test_a_part_of_a_corpus_that_is_not_integers_in_a_row_is_refused(made, part, value, error, found):
+    parts = {"train": ids(20), "validation": ids(20), "test": ids(20)} | {part: value}
+    with pytest.raises(error, match=rf"^{part}\.?{found}"):
+        made(Corpus("odd", Vocabulary("ab"), **parts))
 
 
 @pytest.mark.parametrize("seq_len", [8, 100])

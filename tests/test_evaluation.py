@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from efficient_transformers import build_model, evaluate
-from efficient_transformers.training.evaluation import overlapping_windows
+from efficient_transformers.training.evaluation import masked_score, overlapping_windows, score
 
 
 class Recorder(nn.Module):
@@ -29,6 +29,28 @@ def new_model(**changes):
     torch.manual_seed(0)
     sizes = {"vocab_size": 11, "d_model": 16, "n_layers": 1, "n_heads": 2, "max_seq_len": 64} | changes
     return build_model("primer-ez", **sizes)
+
+
+SCORERS = {
+    "evaluate": lambda tokens: evaluate(new_model(), tokens, seq_len=8),
+    "score": lambda tokens: score(new_model(), tokens, seq_len=8, at_least=1),
+    "masked_score": lambda tokens: masked_score(new_model(), tokens, seq_len=8, at_least=1, mask_token=10),
+}
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.parametrize(
+    ("tokens", "error", "found"),
+    [
+        (9 * torch.rand(5000), TypeError, r"^tokens\.dtype is torch\.float32; expected a type of integers"),
+        ([0, 1, 2], TypeError, r"^tokens is \[0, 1, 2\]; expected an instance of Tensor"),
+        (torch.zeros(2, 3000, dtype=torch.int64), ValueError, r"^tokens\.shape is \(2, 3000\); expected \[length\]"),
+    ],
+    ids=["float", "list", "two dimensions"],
+)
+def test_a_text_that_is_not_integers_in_a_row_is_refused(scorer, tokens, error, found):
+    with pytest.raises(error, match=found):
+        SCORERS[scorer](tokens)
 
 
 @given(st.integers(2, 300), st.integers(1, 40))
@@ -110,7 +132,7 @@ def test_the_mode_of_the_model_is_kept_and_dropout_does_not_act(training):
         ({"at_least": 0}, ValueError, "at_least is 0"),
         ({"at_least": "9"}, TypeError, "at_least is '9'"),
         ({"tokens": torch.tensor([1])}, ValueError, r"tokens\.shape is \(1,\); expected at least two tokens"),
-        ({"tokens": torch.zeros(2, 2)}, ValueError, r"tokens\.shape is \(2, 2\)"),
+        ({"tokens": torch.zeros(2, 2, dtype=torch.int64)}, ValueError, r"tokens\.shape is \(2, 2\)"),
         ({"seq_len": 65}, ValueError, "the sequence length is 65; expected at most max_seq_len=64"),
     ],
     ids=str,

@@ -119,11 +119,17 @@ def test_figures_without_a_difference_say_so_about_95_times_of_a_hundred():
     assert 5 <= wrong <= 35  # of 20 expected
 
 
-def test_equal_losses_are_not_told_apart_and_exact_differences_are():
+def test_equal_losses_are_not_told_apart_and_large_differences_are():
     same = by_seed(1.0, 1.5)
-    found = compare({"same": (same, same), "more": (by_seed(2.0, 2.5), same)})
+    found = compare({"same": (same, same), "more": (by_seed(200.0, 201.0), same)})
     assert not found["same"].told_apart
     assert found["more"].told_apart
+
+
+def test_differences_without_any_spread_are_refused_since_nothing_says_what_chance_does():
+    same = by_seed(1.0, 1.5)
+    with pytest.raises(ValueError, match=r"^the spread of the differences is 0\.0; expected more than 0"):
+        compare({"same": (same, same), "more": (by_seed(2.0, 2.5), same)})
 
 
 def test_no_pairs_and_no_level_are_refused():

@@ -196,6 +196,17 @@ def test_peak_memory_leaves_out_what_was_there_and_views():
     assert peak_memory(lambda: x.add_(1)) == 0
 
 
+def test_peak_memory_counts_what_comes_to_lie_where_something_was():
+    before = [torch.ones(1000) for _ in range(50)]
+
+    def others():
+        for _ in range(len(before)):
+            before.pop().add_(1)
+        return [torch.ones(1000) for _ in range(50)]
+
+    assert peak_memory(others) == 200_000
+
+
 def test_peak_memory_holds_what_the_backward_pass_needs():
     x = torch.ones(1000, requires_grad=True)
     # the two results of exp are kept until their gradient is made

@@ -68,6 +68,12 @@ def test_each_equation_of_the_papers_chapters_has_a_row_or_is_named_as_ours():
 def test_a_number_of_a_paper_has_its_place_or_its_reading(name):
     """Chapters name the table or the figure; how a paper was read, and by whom, is said once, on the papers' page."""
     text = chapters.prose(name)
-    for forbidden in ("as others summarize", "summarized by", "others summarize", "notes that others", "reported by others"):
+    for forbidden in (
+        "as others summarize",
+        "summarized by",
+        "others summarize",
+        "notes that others",
+        "reported by others",
+    ):
         assert forbidden not in text
     assert not [link for link in re.findall(r"\]\((https?://[^)]+)\)", text) if re.search(r"wiki|anthology", link)]

@@ -1,11 +1,13 @@
 """Saving and loading: a folder restores the exact model, and a folder that cannot says why."""
 
 import json
+import os
 import time
 
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 from efficient_transformers import LanguageModel, Stack, build_model, model_names, saving
 from efficient_transformers.models import VARIATIONS
@@ -192,6 +194,59 @@ def test_a_file_that_is_not_safetensors_is_refused(saved):
         LanguageModel.from_pretrained(saved)
 
 
+def test_weights_with_a_flipped_bit_are_refused_or_read_as_they_were(saved):
+    file = saved / "model.safetensors"
+    expected, content = LanguageModel.from_pretrained(saved).state_dict(), file.read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
+    places = torch.randint(len(content), (200,), generator=torch.Generator().manual_seed(0)).tolist()
+    for place in [*places, *range(0, header, 7)]:
+        damaged = bytearray(content)
+        damaged[place] ^= 64
+        file.write_bytes(damaged)
+        try:
+            state = LanguageModel.from_pretrained(saved).state_dict()
+        except ValueError as error:
+            assert "model.safetensors" in str(error)  # noqa: PT017 (or there is no error)
+        else:
+            assert place < header  # where it says what is not needed
+            assert all(map(torch.equal, state.values(), expected.values()))
+
+
+def test_weights_without_a_checksum_are_read(saved):
+    state = LanguageModel.from_pretrained(saved).state_dict()
+    save_file(state, saved / "model.safetensors")  # as before, or by others
+    restored = LanguageModel.from_pretrained(saved).state_dict()
+    assert all(map(torch.equal, restored.values(), state.values()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_a_checksum_is_of_any_type_of_numbers(tmp_path, dtype):
+    model = some_model().to(dtype)
+    model.save_pretrained(tmp_path)
+    assert torch.equal(LanguageModel.from_pretrained(tmp_path).embedding.weight, model.embedding.weight)
+
+
+def test_tensors_under_other_names_have_another_checksum():
+    a, b = torch.zeros(2, 3), torch.ones(2, 3)
+    assert saving.checksum({"a": a, "b": b}) == saving.checksum({"b": b, "a": a})
+    others = [{"a": b, "b": a}, {"a": a, "c": b}, {"a": a, "b": b.T}, {"a": a, "b": b.int()}, {"a": a}]
+    assert len({saving.checksum(other) for other in [{"a": a, "b": b}, *others]}) == 6
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_who_can_read_a_saved_model_is_for_the_umask_to_say(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        some_model().save_pretrained(tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "model").iterdir()} == {0o666 & ~mask}
+
+
+def test_the_fingerprint_of_a_vocabulary_is_of_any_characters():
+    assert saving.fingerprint("\ud800") != saving.fingerprint("\ud801")  # which occur in no file, and in strings
+
+
 def test_a_model_that_build_model_did_not_make_is_refused_and_leaves_no_folder(tmp_path):
     model = LanguageModel(Stack([]), vocab_size=3, d_model=4, max_seq_len=5)
     with pytest.raises(ValueError, match=r"LanguageModel.*build_model"):
@@ -252,7 +307,21 @@ def test_a_folder_that_is_not_there_is_not_looked_for_elsewhere(tmp_path, monkey
 
 def test_a_name_on_the_hub_is_downloaded(saved, tmp_path, monkeypatch):
     asked = []
+
+    def download(name, *, revision, allow_patterns):
+        asked.append((name, revision, allow_patterns))
+        return str(saved)
+
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: asked.append(name) or str(saved))
-    assert LanguageModel.from_pretrained("owner/some-model").config["name"] == "transformer"
-    assert asked == ["owner/some-model"]
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    for revision in (None, "v1.0"):
+        model = LanguageModel.from_pretrained("owner/some-model", revision=revision)
+        assert model.config["name"] == "transformer"
+    files = ["model.safetensors", "config.json"]
+    assert asked == [("owner/some-model", None, files), ("owner/some-model", "v1.0", files)]
+
+
+def test_what_is_not_on_the_hub_has_no_revision(saved):
+    for folder in (saved, "primer-ez"):
+        with pytest.raises(ValueError, match=f"^revision is 'v1.0'; expected None: '{folder}' "):
+            LanguageModel.from_pretrained(folder, revision="v1.0")

@@ -219,6 +219,45 @@ def test_a_damaged_checkpoint_is_refused(folder, content):
         train(model, corpus, config, checkpoints=Checkpoints(folder / "c.pt"), show_progress=False)
 
 
+def test_a_checkpoint_with_a_flipped_bit_is_refused_or_reads_as_it_was(folder):
+    model, corpus, config = new_run()
+    where = Checkpoints(folder / "c.pt")
+    train(model, corpus, config, checkpoints=where, show_progress=False)
+    expected, content, refused = str(where.load()), (folder / "c.pt").read_bytes(), 0
+    weight = content.index(model.embedding.weight.detach().numpy().tobytes())
+    bits = torch.randint(8 * len(content), (50,), generator=torch.Generator().manual_seed(0)).tolist()
+    for bit in [8 * (weight + 3) + 6, *bits]:  # the first makes a weight 2**128 times as large or as small
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (folder / "c.pt").write_bytes(damaged)
+        try:
+            assert str(where.load()) == expected
+        except ValueError as error:
+            assert "c.pt is not a checkpoint" in str(error)  # noqa: PT017 (or there is no error)
+            refused += 1
+        else:
+            assert refused > 0  # at least by the first
+    assert refused > 10
+
+
+TAMPERED = {"metrics": [[1, 2], [{}], [{"step": 1}], {}, None], "step": ["3", 2.5, None], "seconds": ["1", None]}
+
+
+@pytest.mark.parametrize(("part", "value"), [(part, value) for part, values in TAMPERED.items() for value in values])
+def test_a_tampered_checkpoint_is_refused(command, folder, part, value):
+    interrupt(command)
+    file = folder / "model" / "checkpoint.pt"
+    torch.save(Checkpoints(file).load() | {part: value}, file)
+    code, out, err = command("resume", "model")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: the {part} of model/checkpoint.pt is {value!r}; expected ")
+
+
+def test_a_place_for_checkpoints_that_is_not_a_path_is_refused():
+    with pytest.raises(TypeError, match=r"^path is 'c\.pt'; expected an instance of Path$"):
+        Checkpoints("c.pt")
+
+
 def test_nothing_in_a_checkpoint_is_executed(folder):
     class Evil:
         def __reduce__(self):
@@ -502,6 +541,17 @@ def test_a_file_is_whole_or_as_it_was(folder):
     assert (folder / "a").read_text() == "after"
     assert (folder / "a").stat().st_mode == (folder / "fox.txt").stat().st_mode
     assert {path.name for path in folder.iterdir()} == {"a", "fox.txt"}
+
+
+@pytest.mark.parametrize("character", ["名", "😀", "x"])
+def test_a_name_of_as_many_bytes_as_a_file_system_takes_can_be_written(command, folder, character):
+    name = character * (255 // len(character.encode()))
+    with replacing(folder / name) as temporary:
+        temporary.write_text("whole")
+    assert (folder / name).read_text() == "whole"
+    (folder / name).unlink()
+    assert command(*TRAIN, "--steps", 1, "--out", name)[0] == 0
+    assert {path.name for path in folder.iterdir()} == {"fox.txt", name}
 
 
 # Losses that are not finite

@@ -77,7 +77,7 @@ def test_a_text_that_changed_is_encoded_again(place, encoded):
     assert len(list((place / "data" / "tokens").iterdir())) == 3  # tokens, what is known of them, the lock
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "about"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "about", "zeros", "bit", "older"])
 def test_damaged_tokens_are_made_again(place, encoded, damage):
     load_corpus(place / "text.txt")
     (file,) = (place / "data" / "tokens").glob("*.tokens")
@@ -85,6 +85,14 @@ def test_damaged_tokens_are_made_again(place, encoded, damage):
         os.truncate(file, 10)
     elif damage == "gone":
         file.unlink()
+    elif damage == "zeros":
+        file.write_bytes(file.read_bytes()[:1000] + bytes(100) + file.read_bytes()[1100:])
+    elif damage == "bit":
+        file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+    elif damage == "older":  # from before there was a checksum
+        known = json.loads(file.with_suffix(".json").read_text())
+        del known["crc32"]
+        file.with_suffix(".json").write_text(json.dumps(known))
     else:
         file.with_suffix(".json").write_text("{")
     corpus = load_corpus(place / "text.txt")
@@ -102,6 +110,18 @@ def test_an_interrupted_encoding_leaves_nothing_that_is_taken_for_tokens(place, 
         with pytest.raises(KeyboardInterrupt):
             load_corpus(place / "text.txt", tokens="bytes")
     assert [path.name for path in (place / "data" / "tokens").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("character", ["名", "😀", "é", "x"])
+def test_a_name_of_as_many_bytes_as_a_file_system_takes_can_be_read(place, character):
+    longest = 251 // len(character.encode())
+    names = [character * (longest - 1) + end + ".txt" for end in "12" if len(character.encode()) > 1] or ["x" * 251]
+    for name in names:
+        (place / name).write_text(TEXT + name)
+        corpus = load_corpus(place / name)
+        assert corpus.vocabulary.decode(torch.cat([corpus.train, corpus.validation])) == TEXT + name
+    for path in (place / "data" / "tokens").iterdir():
+        path.name.encode()  # no half of a character
 
 
 def test_many_characters_have_wider_tokens(place):

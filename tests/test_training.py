@@ -3,11 +3,15 @@
 import json
 import math
 import os
+import random
 import runpy
+import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -25,12 +29,14 @@ from efficient_transformers import (
     model_names,
     train,
 )
+from efficient_transformers.training.checkpoint import random_states, set_random_states
+from efficient_transformers.training.execution import Stop
 from efficient_transformers.training.loop import parameter_groups
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 60
-SMALL = {"steps": 10, "batch_size": 4, "seq_len": 16, "eval_every": 4, "eval_batches": 2, "warmup_steps": 2}
+SMALL = {"steps": 10, "batch_size": 4, "seq_len": 16, "eval_every": 4, "eval_batches": 2}
 
 
 @pytest.fixture(scope="module")
@@ -189,15 +195,26 @@ def test_learning_rate_without_warm_up_starts_at_its_peak():
     assert TrainingConfig(steps=10, warmup_steps=0, learning_rate=2.0).rate(0) == 2.0
 
 
-def test_learning_rate_with_more_warm_up_than_steps_only_rises():
-    rate = TrainingConfig(steps=5, warmup_steps=10, learning_rate=1.0).rate
-    assert [rate(step) for step in range(5)] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+@pytest.mark.parametrize("steps", [1, 2, 3, 20, 99, 100, 101, 500])
+def test_every_run_reaches_its_rate_and_a_run_of_100_steps_or_more_after_50(steps):
+    config = TrainingConfig(steps=steps, learning_rate=2.0)
+    assert config.warmup_steps == (50 if steps >= 100 else steps // 2)
+    assert max(config.rate(step) for step in range(steps)) == 2.0
+    assert TrainingConfig(**asdict(config)) == config
+
+
+@pytest.mark.parametrize("warmup_steps", [20, 50])
+def test_a_warm_up_that_is_not_shorter_than_its_run_is_refused(warmup_steps):
+    with pytest.raises(ValueError, match=f"^warmup_steps is {warmup_steps}; expected less than steps=20"):
+        TrainingConfig(steps=20, warmup_steps=warmup_steps)
 
 
 @pytest.mark.parametrize(("warmup_steps", "expected"), [(0, 0.01), (4, 0.0025)])
 def test_the_first_step_has_the_learning_rate_of_the_schedule(corpus, warmup_steps, expected):
-    before = new_model(corpus).embedding.weight
-    model, _ = run(corpus, steps=1, warmup_steps=warmup_steps, learning_rate=0.01, weight_decay=0.0)
+    model, before, stop = new_model(corpus), new_model(corpus).embedding.weight, Stop()
+    stop.ask(signal.SIGTERM)  # after the first step
+    config = TrainingConfig(**SMALL, warmup_steps=warmup_steps, learning_rate=0.01, weight_decay=0.0)
+    train(model, corpus, config, stop=stop, show_progress=False)
     # the first step of Adam has the size of the learning rate, whatever the gradient
     assert (model.embedding.weight - before).abs().max().item() == pytest.approx(expected, rel=1e-3)
 
@@ -211,6 +228,46 @@ def test_the_gradient_is_clipped(corpus):
     assert moved(1e-9) < 0.005  # where gradients are as small as Adam's epsilon, clipping shows
 
 
+# What is left behind
+
+
+def test_training_new_or_resumed_leaves_the_random_states_of_its_caller_alone(corpus, tmp_path):
+    def draw():
+        return torch.rand(1).item(), random.random(), np.random.rand()
+
+    for _ in range(2):
+        model, states = new_model(corpus, dropout=0.2), random_states()
+        expected = draw()
+        set_random_states(states)
+        train(model, corpus, TrainingConfig(**SMALL), checkpoints=Checkpoints(tmp_path / "c.pt"), show_progress=False)
+        assert draw() == expected
+
+
+def test_a_model_whose_training_breaks_down_is_in_eval_mode_and_without_gradients(corpus):
+    model = new_model(corpus)
+    with pytest.raises(FloatingPointError, match="the training loss"):
+        run(corpus, model, eval_every=10, learning_rate=1e9, warmup_steps=0)
+    assert not any(m.training for m in model.modules())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_callback_cannot_change_what_was_measured(corpus):
+    _, expected = run(corpus)
+    config = TrainingConfig(**SMALL)
+    metrics = train(new_model(corpus), corpus, config, callback=dict.clear, show_progress=False)
+    assert without_seconds(metrics) == without_seconds(expected)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_caller_who_turned_gradients_off_can_train(corpus, mode):
+    expected, _ = run(corpus)
+    model = new_model(corpus)
+    with mode():
+        run(corpus, model)
+        assert not torch.is_grad_enabled()
+    assert all(map(torch.equal, weights(model).values(), weights(expected).values()))
+
+
 # What is refused
 
 
@@ -221,6 +278,19 @@ def test_a_corpus_shorter_than_one_context_is_refused(corpus):
     short = Corpus("short", corpus.vocabulary, corpus.train, corpus.validation[:16])
     with pytest.raises(ValueError, match="validation text of 'short' is 16; expected more than seq_len=16"):
         run(short)
+
+
+@pytest.mark.parametrize("argument", ["model", "corpus", "config", "checkpoints", "execution", "stop"])
+@pytest.mark.parametrize("value", ["fox.txt", True, {}], ids=repr)
+def test_an_argument_of_another_kind_is_refused(corpus, argument, value):
+    arguments = {"model": new_model(corpus), "corpus": corpus} | {argument: value}
+    with pytest.raises(TypeError, match=f"^{argument} is {value!r}; expected "):
+        train(**arguments, show_progress=False)
+
+
+def test_a_model_of_which_nothing_can_be_trained_is_refused(corpus):
+    with pytest.raises(ValueError, match=r"^model is 'LanguageModel'; expected one with a parameter that can be"):
+        run(corpus, new_model(corpus).requires_grad_(False))
 
 
 def test_fewer_than_one_step_is_refused():
@@ -260,7 +330,7 @@ def run(corpus, batch_size=4, steps=20, name="primer-ez", dropout=0.0, checkpoin
     sizes = {"d_model": 16, "n_layers": 4, "n_heads": 2, "dropout": dropout}
     model = build_model(name, vocab_size=len(corpus.vocabulary), **sizes)
     config = TrainingConfig(
-        steps=steps, batch_size=batch_size, seq_len=16, warmup_steps=2, eval_every=1, eval_batches=2
+        steps=steps, batch_size=batch_size, seq_len=16, eval_every=1, eval_batches=2
     )
     how = Execution(**execution)
     metrics = train(model, corpus, config, execution=how, checkpoints=checkpoints, show_progress=False)

@@ -60,7 +60,8 @@ def train(
     dropout: float | None = None,
     checkpoint_every: int = 1000,
     tensorboard: bool = False,
-    training: Annotated[TrainingConfig, tyro.conf.arg(name="")] = TrainingConfig(),  # noqa: B008, frozen
+    *,
+    training: Annotated[TrainingConfig, tyro.conf.arg(name="")],  # without a default: that of the warm-up is settled
     execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution(),  # noqa: B008, frozen
 ) -> None:
     """Train a model on text, print a sample and save a folder that `generate` reads.

@@ -35,9 +35,13 @@ def is_number(value: Any) -> bool:
 
 
 def require_number(argument: str, value: Any) -> None:
-    """Raise TypeError unless ``value`` is a number, and ValueError unless it is finite."""
+    """Raise TypeError unless ``value`` is a number, and ValueError unless it is finite as a float."""
     require(is_number(value), argument, value, "a number", TypeError)
-    require(math.isfinite(value), argument, value, "a finite number")
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # an int of more than 308 digits
+        finite = False
+    require(finite, argument, value, "a finite number")
 
 
 def require_seed(argument: str, value: Any) -> None:
@@ -67,3 +71,8 @@ def require_known(argument: str, value: Any, known: Iterable[str]) -> None:
 def require_module(argument: str, value: Any) -> None:
     """Raise TypeError unless ``value`` is a module."""
     require(isinstance(value, nn.Module), argument, value, "a torch.nn.Module", TypeError)
+
+
+def require_instance(argument: str, value: Any, kind: type) -> None:
+    """Raise TypeError unless ``value`` is of a class, or of one of its subclasses."""
+    require(isinstance(value, kind), argument, value, f"an instance of {kind.__name__}", TypeError)

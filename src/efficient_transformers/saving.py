@@ -2,7 +2,8 @@
 
 What is notable:
 - nothing in a folder is executed or trusted: weights are safetensors, and a config is compared with them first;
-- a folder of another format is refused, since its weights could load without an error and mean something else.
+- a folder of another format is refused, since its weights could load without an error and mean something else;
+- the file of weights holds their sha256, so that it is never with those of another moment.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,22 @@ from .checks import require
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 RUNS = Path("runs")  # where the command line makes its folders
 VOCABULARY = "vocabulary_sha256"  # in a config that the command line wrote, of the characters that the model reads
+CHECKSUM = "sha256"  # in the metadata of weights: see checksum; those of others, and older ones, have none
 FORMAT = 2  # in the first, rotary positions paired the channels i and i + K/2
 
 
 def fingerprint(characters: str) -> str:
     """The sha256 of a vocabulary, by which a model knows its own."""
-    return hashlib.sha256(characters.encode()).hexdigest()
+    return hashlib.sha256(characters.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def checksum(state: Mapping[str, Tensor]) -> str:
+    """The sha256 of named tensors: of their names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(state.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> None:
@@ -41,25 +53,29 @@ def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> Non
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        save_file({name: tensor.contiguous() for name, tensor in state.items()}, folder / WEIGHTS)
+        tensors = {name: tensor.contiguous() for name, tensor in state.items()}
+        save_file(tensors, folder / WEIGHTS, {CHECKSUM: checksum(tensors)})
     except SafetensorError as error:  # a full disk, for one, which is not an OSError there
         raise OSError(str(error)) from error
     text = json.dumps({"format": FORMAT, **config}, indent=2)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
+    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors makes files that only their owner can read
 
 
-def find(folder: str | Path, shipped: Sequence[str] = ()) -> Path:
+def find(folder: str | Path, shipped: Sequence[str] = (), revision: str | None = None) -> Path:
     """The folder with weights and config, downloaded if it is a name on the Hub; ``shipped`` is for the message."""
     path = Path(folder)
     missing = path.parent == RUNS or path.parent.exists()  # a folder, and not a name
     on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(folder)) is not None and not missing
     names = f", one of {', '.join(shipped)}" if shipped else ""
     require(path.is_dir() or on_hub, "folder", str(folder), f"a folder{names}, or owner/name on the Hugging Face Hub")
-    if not path.is_dir():
+    if path.is_dir():
+        require(revision is None, "revision", revision, f"None: {str(folder)!r} is a folder, not a name on the Hub")
+    else:
         from huggingface_hub import snapshot_download  # heavy libraries are imported where they are used
 
         try:
-            path = Path(snapshot_download(str(folder), allow_patterns=[WEIGHTS, CONFIG]))
+            path = Path(snapshot_download(str(folder), revision=revision, allow_patterns=[WEIGHTS, CONFIG]))
         except OSError as error:  # no connection, no such name
             expected = "a folder, or a name that the Hugging Face Hub has and can be asked for"
             raise OSError(f"folder is {str(folder)!r}; expected {expected}: {error}") from error
@@ -83,11 +99,22 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_weights(folder: Path, device: str | torch.device) -> dict[str, Tensor]:
-    """The tensors in ``model.safetensors``."""
-    from safetensors import SafetensorError  # heavy libraries are imported where they are used
+    """The tensors in ``model.safetensors``.
+
+    Raises:
+        ValueError: if it holds none, or others than were saved.
+    """
+    from safetensors import SafetensorError, safe_open  # heavy libraries are imported where they are used
     from safetensors.torch import load_file
 
+    file = folder / WEIGHTS
     try:
-        return load_file(folder / WEIGHTS, device=str(device))
+        with safe_open(file, framework="pt") as opened:
+            saved = (opened.metadata() or {}).get(CHECKSUM)
+        state = load_file(file, device=str(device))
     except SafetensorError as error:
-        raise ValueError(f"{folder / WEIGHTS} does not hold weights: {error}") from error
+        raise ValueError(f"{file} does not hold weights: {error}") from error
+    if saved is not None:
+        found = checksum(state)
+        require(found == saved, f"the sha256 of the tensors in {file}", found, f"{saved}, as they were saved")
+    return state

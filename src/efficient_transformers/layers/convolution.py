@@ -83,6 +83,8 @@ class CausalDepthwiseConv(nn.Module):
         return p.expand(self.n_heads, self.d_model // self.n_heads, -1).flatten(0, 1)
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        expected = f"[batch, seq, {self.d_model}]"
+        require(x.dim() == 3 and x.shape[2] == self.d_model, "x.shape", tuple(x.shape), expected)
         require(x.shape[1] > 0, "the sequence length", x.shape[1], "at least one token")
         past = (self.kernel_size - 1) * self.dilation
         x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, past+T, D)

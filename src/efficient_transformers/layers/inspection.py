@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ..checks import require_int
+from ..checks import require, require_int, require_module
 from ..tables import aligned
 
 
@@ -37,8 +37,12 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
         float64 ``[seq, seq]``: row :math:`t` for the output, column :math:`s` for the input.
 
     Raises:
-        ValueError: if ``seq_len < 1``.
+        TypeError: if ``module`` is not a module.
+        ValueError: if it has no ``d_model``, or ``seq_len < 1``.
     """
+    require_module("module", module)
+    channels = getattr(module, "d_model", None)
+    require(isinstance(channels, int), "module", type(module).__name__, "one with d_model, the number of its channels")
     require_int("seq_len", seq_len, at_least=1)
     exact = copy.deepcopy(module).double().cpu().eval()
     function: Callable[[Tensor], Tensor] = exact
@@ -48,7 +52,7 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
     with torch.no_grad():
         for p in exact.parameters():
             p.add_(torch.randn(p.shape, generator=generator, dtype=torch.float64), alpha=0.01)
-    shape: tuple[int, ...] = (8, seq_len, exact.d_model)  # type: ignore[assignment]
+    shape = (8, seq_len, channels)
     x = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)  # (B, T, D)
     y = function(x).flatten(2)  # (B, T, ...)
     y = y @ torch.randn(y.shape[2], generator=generator, dtype=torch.float64)  # (B, T)
@@ -90,7 +94,13 @@ def shape_trace(module: nn.Module, *inputs: Any) -> ShapeTrace:
     Returns:
         A table that prints itself; parameters are those of the submodule alone, without those of its children that
         have rows of their own.
+
+    Raises:
+        TypeError: if ``module`` is not a module.
+        ValueError: if there are no inputs.
     """
+    require_module("module", module)
+    require(len(inputs) > 0, "inputs", inputs, "what the module is called with")
     calls: list[tuple[str, nn.Module, str, str]] = []
 
     def shape(value: Any) -> str:
@@ -122,15 +132,17 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.known: set[int] = set()  # addresses of storages, those that were there before included
+        self.known: set[int] = set()  # addresses of living storages, those that were there before included
         self.now = self.peak = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
-        self.known.update(t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor))
+        for storage in storages((args, kwargs)):
+            if storage._cdata not in self.known:
+                self.known.add(storage._cdata)
+                finalize(storage, self.known.discard, storage._cdata)  # another may come to lie at its address
         result = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in self.known:
-                storage = tensor.untyped_storage()
+        for storage in storages(result):
+            if storage._cdata not in self.known:
                 self.known.add(storage._cdata)
                 self.now += storage.nbytes()
                 finalize(storage, self.forget, storage._cdata, storage.nbytes())
@@ -141,6 +153,11 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Called when a counted storage dies."""
         self.known.discard(address)
         self.now -= size
+
+
+def storages(values: Any) -> list[torch.UntypedStorage]:
+    """Where the tensors in nested values lie."""
+    return [value.untyped_storage() for value in tree_leaves(values) if isinstance(value, Tensor)]
 
 
 def peak_memory(function: Callable[[], object]) -> int:

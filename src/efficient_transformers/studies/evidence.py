@@ -136,7 +136,8 @@ def compare(pairs: Mapping[str, tuple[Losses, Losses]], level: float = 0.05) -> 
         level: the chance that a figure without any difference says that there is one.
 
     Raises:
-        ValueError: if there are no pairs, or as for :func:`paired`.
+        ValueError: if there are no pairs, all differences of each are the same, so that nothing says what chance does,
+            or as for :func:`paired`.
     """
     from scipy import stats  # heavy libraries are imported where they are used
 
@@ -163,7 +164,8 @@ def compare(pairs: Mapping[str, tuple[Losses, Losses]], level: float = 0.05) -> 
 def _p_value(mean: float, error: float, freedom: int) -> float:
     from scipy import stats  # heavy libraries are imported where they are used
 
-    return 2 * float(stats.t.sf(abs(mean) / error, freedom)) if error > 0 else float(mean == 0)
+    require(error > 0, "the spread of the differences", error, "more than 0: runs with other seeds differ")
+    return 2 * float(stats.t.sf(abs(mean) / error, freedom))
 
 
 def regrouped(

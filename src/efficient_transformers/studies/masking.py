@@ -17,7 +17,7 @@ from ..checks import require, require_probability
 from ..training.corpus import NO_TARGET, Corpus
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MaskedCorpus(Corpus):
     """A corpus whose batches have hidden tokens; the token after the vocabulary's last stands for a hidden one.
 
@@ -28,6 +28,7 @@ class MaskedCorpus(Corpus):
     share: float = 0.15
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_probability("share", self.share)
         require(self.share > 0, "share", self.share, "more than 0")
 

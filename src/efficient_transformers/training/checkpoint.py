@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..checks import require, require_int
+from ..checks import is_number, require, require_instance, require_int
 from .files import reason, replacing
 
 FORMAT = 1
 PARTS = {"step", "seconds", "batches", "metrics", "training", "corpus", "model", "optimizer", "random"}
+MEASURED = {"step", "seconds", "train_loss", "validation_loss"}  # what each of the metrics has
 
 
 @dataclass
@@ -37,6 +40,10 @@ class Checkpoints:
         path: the file; its folder exists.
         every: steps from one checkpoint to the next.
         last: the step of the checkpoint at ``path`` as far as this run knows; None before there is one.
+
+    Raises:
+        TypeError: if ``path`` is not a Path, or ``every`` not an int.
+        ValueError: if ``every`` is less than 1.
     """
 
     path: Path
@@ -44,6 +51,7 @@ class Checkpoints:
     last: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        require_instance("path", self.path, Path)
         require_int("every", self.every, at_least=1)
 
     def __str__(self) -> str:
@@ -95,6 +103,9 @@ class Checkpoints:
         if not self.path.is_file():
             return None
         try:
+            with zipfile.ZipFile(self.path) as archive:  # PyTorch reads it without a look at its checksums
+                if damaged := archive.testzip():
+                    raise zipfile.BadZipFile(f"{damaged} is damaged")
             content = torch.load(self.path, map_location="cpu", weights_only=True)
         except Exception as error:
             raise ValueError(f"{self.path} is not a checkpoint: {reason(error)}") from error
@@ -102,8 +113,18 @@ class Checkpoints:
         require(found == FORMAT, f"the format of {self.path}", found, str(FORMAT))
         missing = sorted(PARTS - set(content))
         require(not missing, f"what {self.path} lacks", missing, "nothing: a checkpoint has all of them")
+        require(isinstance(content["step"], int), f"the step of {self.path}", content["step"], "an int")
+        require(is_number(content["seconds"]), f"the seconds of {self.path}", content["seconds"], "a number")
+        metrics = content["metrics"]
+        known = isinstance(metrics, list) and all(map(is_record, metrics))
+        require(known, f"the metrics of {self.path}", metrics, f"a list of records, each of {sorted(MEASURED)}")
         self.last = content["step"]
         return dict(content)
+
+
+def is_record(value: Any) -> bool:
+    """Whether it is one of the metrics."""
+    return isinstance(value, dict) and set(value) >= MEASURED and all(map(is_number, value.values()))
 
 
 def restore(content: dict[str, Any], model: nn.Module, optimizer: Any) -> None:
@@ -167,6 +188,17 @@ def random_states() -> dict[str, Any]:
     if torch.backends.mps.is_available():
         states["mps"] = torch.mps.get_rng_state()
     return states
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Leave the random states of this process, those of all GPUs included, as they were before the block."""
+    states, gpus = random_states(), torch.cuda.get_rng_state_all()
+    try:
+        yield
+    finally:
+        set_random_states(states)
+        torch.cuda.set_rng_state_all(gpus)
 
 
 def set_random_states(states: dict[str, Any]) -> None:

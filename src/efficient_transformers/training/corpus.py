@@ -23,7 +23,17 @@ from torch import Tensor
 
 from ..checks import require, require_int, require_known
 from .files import locked, reason, remove_partial, replacing
-from .tokens import DATA_VARIABLE, ByteVocabulary, Unit, Vocabulary, data_folder, map_text, require_unit, text_pieces
+from .tokens import (
+    DATA_VARIABLE,
+    ByteVocabulary,
+    Unit,
+    Vocabulary,
+    data_folder,
+    map_text,
+    require_tokens,
+    require_unit,
+    text_pieces,
+)
 
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
 TEST = ("as-you-like-it", "king-john", "othello")  # the same; nobody in them appears in another play
@@ -53,15 +63,21 @@ MAPPED_FROM = 2**24  # bytes of a file from which its tokens are mapped instead 
 NO_TARGET = -100  # of a token that does not count in the loss: cross_entropy leaves it out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Corpus:
     """A text to train on, another to validate with, and perhaps a third that is looked at once, as tokens.
+
+    A corpus is equal to itself alone; :meth:`checksum` says whether two have the same tokens to train and validate on.
 
     Args:
         name: what :func:`load_corpus` was asked for.
         vocabulary: the characters of all parts.
         train, validation: integers ``[length]`` each.
         test: the same, of a text that no decision was made on; None if there is none.
+
+    Raises:
+        TypeError: if a part is not a tensor of integers.
+        ValueError: if it has another shape.
     """
 
     name: str
@@ -69,6 +85,10 @@ class Corpus:
     train: Tensor
     validation: Tensor
     test: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("train", "validation") if self.test is None else ("train", "validation", "test"):
+            require_tokens(name, getattr(self, name))
 
     def batch(self, batch_size: int, seq_len: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A random training batch: inputs and targets, the targets one token later, ``[batch, seq]`` each.

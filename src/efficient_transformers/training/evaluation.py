@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..checks import require, require_int
-from .tokens import Vocabulary
+from .tokens import Vocabulary, require_tokens
 
 BLOCK = 1024  # targets
 TOKENS = 4096  # that are read together
@@ -53,14 +53,15 @@ def evaluate(
         show_progress: draw a progress bar, if the output is a terminal or a notebook.
 
     Raises:
-        TypeError: if a number is not an int.
-        ValueError: if a number is less than 1, or the text has fewer than two tokens.
+        TypeError: if a number is not an int, or the text not a tensor of integers.
+        ValueError: if a number is less than 1, or the text has fewer than two tokens or another shape.
     """
     from tqdm.auto import tqdm  # heavy libraries are imported where they are used
 
     for name, value in (("seq_len", seq_len), ("batch_size", batch_size)):
         require_int(name, value, at_least=1)
-    require(tokens.dim() == 1 and len(tokens) > 1, "tokens.shape", tuple(tokens.shape), "at least two tokens, [length]")
+    require_tokens("tokens", tokens)
+    require(len(tokens) > 1, "tokens.shape", tuple(tokens.shape), "at least two tokens, [length]")
     starts, fresh = overlapping_windows(len(tokens), seq_len, at_least)
     device = next(model.parameters()).device
     rows = torch.arange(min(seq_len, len(tokens) - 1) + 1)  # (T+1,)
@@ -166,9 +167,10 @@ def score(model: nn.Module, tokens: Tensor, *, seq_len: int, at_least: int) -> S
         at_least: targets, rounded up to whole blocks.
 
     Raises:
-        TypeError, ValueError: as for :func:`block_starts`.
+        TypeError, ValueError: as for :func:`block_starts`, and for a text that is not integers ``[length]``.
     """
     half = seq_len // 2
+    require_tokens("tokens", tokens)
     pieces = block_starts(len(tokens), at_least, seq_len)[:, None] + torch.arange(0, BLOCK, half)  # (blocks, pieces)
     starts = pieces.flatten() - half - 1  # the first token that is read; the first target is one after `half` more
     device = next(model.parameters()).device
@@ -199,8 +201,9 @@ def masked_score(model: nn.Module, tokens: Tensor, *, seq_len: int, at_least: in
         mask_token: what stands for a hidden token.
 
     Raises:
-        TypeError, ValueError: as for :func:`block_starts`, and if ``seq_len`` does not divide 1,024.
+        TypeError, ValueError: as for :func:`score`, and if ``seq_len`` does not divide 1,024.
     """
+    require_tokens("tokens", tokens)
     starts = block_starts(len(tokens), at_least, seq_len)
     require(BLOCK % seq_len == 0, "seq_len", seq_len, f"a divisor of {BLOCK}")
     windows = (starts[:, None] + torch.arange(0, BLOCK, seq_len)).flatten()  # (N,)

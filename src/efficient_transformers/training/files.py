@@ -25,7 +25,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         OSError: if it cannot be written; what was at ``path`` before is untouched.
     """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{PARTIAL}{path.name}-")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{PARTIAL}{shortened(path.name, 200)}-")
     os.close(descriptor)
     temporary = Path(name)
     try:
@@ -40,6 +40,11 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink()
         raise
     sync(path.parent)
+
+
+def shortened(name: str, at_most: int) -> str:
+    """The beginning of a name, at most so many bytes of it, which is what file systems count."""
+    return os.fsencode(name)[:at_most].decode("utf-8", "ignore")
 
 
 def sync(path: Path) -> None:

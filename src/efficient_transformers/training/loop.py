@@ -11,20 +11,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_int, require_number, require_seed
-from .checkpoint import Checkpoints, restore
+from ..checks import require, require_instance, require_int, require_module, require_number, require_seed
+from .checkpoint import Checkpoints, random_states_kept, restore
 from .corpus import NO_TARGET, Corpus
 from .execution import Agreement, Execution, Stop, plain, processes
 from .files import reason
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+LONGEST_WARM_UP = 50  # steps, by default
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class TrainingConfig:
         seq_len: tokens per sequence.
         learning_rate: of AdamW at its peak.
         warmup_steps: steps over which the learning rate rises from 0; afterwards it falls along a cosine to a tenth.
+            By default 50, or half of the steps of a run that has less than 100.
         weight_decay: of matrices between channels: see :func:`efficient_transformers.training.loop.parameter_groups`.
         clip_norm: the largest norm of the gradient.
         eval_every: steps between evaluations; the first is before step 1, the last after the last step.
@@ -52,7 +58,7 @@ class TrainingConfig:
     batch_size: int = 16
     seq_len: int = 128
     learning_rate: float = 3e-3
-    warmup_steps: int = 50
+    warmup_steps: int | None = None
     weight_decay: float = 0.1
     clip_norm: float = 1.0
     eval_every: int = 50
@@ -62,7 +68,11 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "seq_len", "eval_every", "eval_batches"):
             require_int(name, getattr(self, name), at_least=1)
+        if self.warmup_steps is None:  # a record of the run says what was done
+            object.__setattr__(self, "warmup_steps", min(LONGEST_WARM_UP, self.steps // 2))
         require_int("warmup_steps", self.warmup_steps, at_least=0)
+        shorter = f"less than steps={self.steps}: the learning rate would never reach its peak"
+        require((self.warmup_steps or 0) < self.steps, "warmup_steps", self.warmup_steps, shorter)
         require_seed("seed", self.seed)
         for name in ("learning_rate", "clip_norm"):
             require_number(name, getattr(self, name))
@@ -72,9 +82,10 @@ class TrainingConfig:
 
     def rate(self, step: int) -> float:
         """The learning rate of ``step``, which counts from 0."""
-        if step < self.warmup_steps:
-            return self.learning_rate * (step + 1) / self.warmup_steps
-        progress = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
+        warmup = self.warmup_steps or 0
+        if step < warmup:
+            return self.learning_rate * (step + 1) / warmup
+        progress = (step - warmup) / (self.steps - warmup)
         return self.learning_rate * (0.1 + 0.45 * (1 + math.cos(math.pi * progress)))
 
 
@@ -95,6 +106,145 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 
+class Losses:
+    """The cross-entropy of global batches, in nats per token, of which each process computes its own rows.
+
+    Args:
+        network: the model, as :meth:`Execution.prepare` returns it.
+        accelerator: says which rows are this process's.
+        execution: precision, pieces, compilation.
+    """
+
+    def __init__(self, network: nn.Module, accelerator: Accelerator, execution: Execution) -> None:
+        self.network, self.accelerator, self.execution = network, accelerator, execution
+        self.forward = torch.compile(network) if execution.compile else network
+
+    def own(self, rows: Tensor) -> Tensor:
+        """This process's rows of a batch."""
+        return rows[self.accelerator.process_index :: self.accelerator.num_processes]
+
+    def part(self, inputs: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
+        """What rows add to the loss of a batch with so many targets, times the number of processes."""
+        device = self.accelerator.device
+        with self.execution.autocast(device):
+            logits = self.forward(inputs.to(device))  # (B/world/pieces, T, V)
+        flat, targets = logits.flatten(0, 1).float(), targets.flatten().to(device)
+        return F.cross_entropy(flat, targets, reduction="sum") / (counted / self.accelerator.num_processes)
+
+    def backward(self, inputs: Tensor, targets: Tensor) -> float:
+        """Gradients from this process's rows of a batch, piece by piece; their part of the loss."""
+        pieces = self.execution.accumulation
+        rows = zip(self.own(inputs).chunk(pieces), self.own(targets).chunk(pieces), strict=True)
+        counted = (targets != NO_TARGET).sum()  # of the whole batch: hidden tokens are not spread evenly over its rows
+        parts: list[Tensor] = []
+        for number, piece in enumerate(rows, start=1):
+            with nullcontext() if number == pieces else self.accelerator.no_sync(self.network):
+                parts.append(self.part(*piece, counted))
+                self.accelerator.backward(parts[-1])
+        return torch.stack([part.detach() for part in parts]).sum().item()
+
+    @torch.no_grad()
+    def mean(self, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
+        """The mean loss of batches, the same in every process; the model is in eval mode meanwhile."""
+        self.network.eval()
+        parts = torch.stack([self.part(self.own(x), self.own(y), (y != NO_TARGET).sum()) for x, y in batches])
+        return self.accelerator.reduce(parts.mean(), "mean").item()
+
+
+class Progress:
+    """How far a run is: what was measured, what the next batches are, and a clock that rests in pauses."""
+
+    def __init__(self, corpus: Corpus, config: TrainingConfig, checkpoints: Checkpoints | None) -> None:
+        self.config, self.checkpoints = config, checkpoints
+        self.batches = torch.Generator().manual_seed(config.seed)  # the same in every process
+        self.described = {"training": asdict(config), "corpus": corpus.checksum()} if checkpoints else {}
+        self.metrics, self.step, self.train_loss = Metrics(), 0, math.nan
+        self.seconds, self.started = 0.0, time.perf_counter()
+
+    def resume(self, model: nn.Module, optimizer: Any) -> None:
+        """Go on from the checkpoint, if there is one."""
+        if not self.checkpoints or not (saved := self.checkpoints.load()):
+            return
+        for name, value in self.described.items():
+            which = f"the {name} of {self.checkpoints.path}"
+            require(saved[name] == value, which, saved[name], f"{value!r}, as before")
+        try:
+            restore(saved, model, optimizer)
+            self.batches.set_state(saved["batches"])
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {reason(error)}"
+            raise ValueError(f"{self.checkpoints.path} does not go with the model of this run ({why})") from error
+        self.metrics, self.step, self.seconds = Metrics(saved["metrics"]), saved["step"], saved["seconds"]
+
+    def elapsed(self) -> float:
+        """Seconds of training."""
+        return self.seconds + time.perf_counter() - self.started
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock, for the length of the block."""
+        self.seconds = self.elapsed()
+        yield
+        self.started = time.perf_counter()
+
+    def evaluation_is_due(self) -> bool:
+        """Whether this step is to be measured, and was not before the run was interrupted."""
+        due = self.step % self.config.eval_every == 0 or self.step == self.config.steps
+        return due and (not self.metrics or self.metrics[-1]["step"] < self.step)
+
+    def record(self, validation_loss: float) -> dict[str, float]:
+        """Add what was measured to the metrics; a copy of it."""
+        losses = {"train_loss": self.train_loss, "validation_loss": validation_loss}
+        self.metrics.append({"step": self.step, "seconds": self.seconds, **losses})
+        self.check("validation", validation_loss)
+        return dict(self.metrics[-1])
+
+    def check(self, which: str, loss: float) -> None:
+        """Raise FloatingPointError unless the loss is finite."""
+        if not math.isfinite(loss):
+            message = f"the {which} loss of step {self.step} is {loss}; {self.last_rate()}"
+            raise FloatingPointError(f"{message}; {self.checkpoints}" if self.checkpoints else message)
+
+    def last_rate(self) -> str:
+        """What changed the weights last."""
+        return f"the learning rate was {self.config.rate(max(0, self.step - 1)):g}"
+
+    def save(self, model: nn.Module, optimizer: Any, *, ending: bool) -> None:
+        """Write a checkpoint, if one is due."""
+        kept = self.checkpoints
+        if not kept or kept.last == self.step or not (ending or self.step % kept.every == 0):
+            return
+        state = {"step": self.step, "seconds": self.seconds, "metrics": [*self.metrics]}
+        try:
+            kept.save({**state, "batches": self.batches.get_state(), **self.described}, model, optimizer)
+        except FloatingPointError as error:
+            raise FloatingPointError(f"{error}; {self.last_rate()}") from error
+
+
+def check_arguments(
+    model: nn.Module,
+    corpus: Corpus,
+    config: TrainingConfig,
+    checkpoints: Checkpoints | None,
+    execution: Execution,
+    stop: Stop,
+) -> None:
+    """Raise TypeError for an argument of :func:`train` of another kind, ValueError for a model that is frozen."""
+    require_module("model", model)
+    require_instance("corpus", corpus, Corpus)
+    require_instance("config", config, TrainingConfig)
+    if checkpoints is not None:
+        require_instance("checkpoints", checkpoints, Checkpoints)
+    require_instance("execution", execution, Execution)
+    require_instance("stop", stop, Stop)
+    trainable = any(p.requires_grad for p in model.parameters())
+    require(trainable, "model", type(model).__name__, "one with a parameter that can be trained: all are frozen")
+
+
+@random_states_kept()
+@torch.inference_mode(False)  # a caller who had turned gradients off gets them here
 def train(
     model: nn.Module,
     corpus: Corpus,
@@ -106,16 +256,17 @@ def train(
     stop: Stop | None = None,
     show_progress: bool = True,
 ) -> Metrics:
-    """Train ``model``, a language model, on ``corpus``; the model is changed in place and left in eval mode.
+    """Train ``model``, a language model, on ``corpus``; the model is changed in place.
 
-    With many processes, each computes its rows of every batch, and the losses are those of one process to rounding.
-    This does not hold with dropout: the processes draw different masks.
+    However the training ends, the model is left in eval mode and without gradients, and the random states of the
+    process as they were. With many processes, each computes its rows of every batch, and the losses are those of one
+    process to rounding. This does not hold with dropout: the processes draw different masks.
 
     Args:
         model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``.
         corpus: the text; its vocabulary is the model's.
         config: sizes, rates and seed; None means the defaults.
-        callback: called with each record as it comes, in every process; the model is in eval mode meanwhile.
+        callback: called with a copy of each record as it comes, in every process; the model is in eval mode meanwhile.
         checkpoints: where to keep the last good one, and how often to write it. If there is one already, the run goes
             on from it: on one device, with the same losses and weights, bit for bit, as if it had not been
             interrupted. None keeps nothing.
@@ -127,116 +278,60 @@ def train(
         :class:`Metrics`: the losses in nats per token, by step and by seconds of training.
 
     Raises:
-        ValueError: if the corpus is shorter than one context, the processes and pieces do not divide the batch, or
-            the checkpoint is damaged or of another run.
+        TypeError: if an argument is of another kind.
+        ValueError: if the corpus is shorter than one context, all of the model is frozen, the processes and pieces do
+            not divide the batch, or the checkpoint is damaged or of another run.
         FloatingPointError: as soon as a loss is not finite; the weights are those before that step.
         OSError: if the first checkpoint cannot be written.
     """
     from tqdm.auto import tqdm  # heavy libraries are imported where they are used
 
-    config, execution, stop = config or TrainingConfig(), execution or Execution(), stop or Stop()
+    config = TrainingConfig() if config is None else config
+    execution = Execution() if execution is None else execution
+    stop = Stop() if stop is None else stop
+    check_arguments(model, corpus, config, checkpoints, execution, stop)
     accelerator, pieces = processes(), execution.accumulation
-    rank, world = accelerator.process_index, accelerator.num_processes
+    world, tokens = accelerator.num_processes, config.batch_size * config.seq_len
     shares = f"a multiple of {world} processes" + (f" times {pieces} pieces" if pieces > 1 else "")
     require(config.batch_size % (world * pieces) == 0, "batch_size", config.batch_size, shares)
-
-    torch.manual_seed(config.seed + rank)  # of dropout
-    generator = torch.Generator().manual_seed(config.seed)  # of the batches, the same in every process
+    torch.manual_seed(config.seed + accelerator.process_index)  # of dropout
 
     def adam(model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.AdamW(parameter_groups(model, config.weight_decay), betas=(0.9, 0.99))
 
     network, optimizer = execution.prepare(model, adam, accelerator)
-    forward = torch.compile(network) if execution.compile else network
-    agree = Agreement()
-
-    def part_of_loss(inputs: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
-        """What these rows add to the cross-entropy in nats per token of a batch with so many targets; times world."""
-        with execution.autocast(accelerator.device):
-            logits = forward(inputs.to(accelerator.device))  # (B/world/pieces, T, V)
-        flat, targets = logits.flatten(0, 1).float(), targets.flatten().to(accelerator.device)
-        return F.cross_entropy(flat, targets, reduction="sum") / (counted / world)
-
-    def backward(inputs: Tensor, targets: Tensor) -> float:
-        """Gradients from this process's rows of the global batch, piece by piece; their part of the loss."""
-        rows = zip(inputs[rank::world].chunk(pieces), targets[rank::world].chunk(pieces), strict=True)
-        counted = (targets != NO_TARGET).sum()  # of the whole batch: hidden tokens are not spread evenly over its rows
-        losses: list[Tensor] = []
-        for number, piece in enumerate(rows, start=1):
-            with nullcontext() if number == pieces else accelerator.no_sync(network):
-                losses.append(part_of_loss(*piece, counted))
-                accelerator.backward(losses[-1])
-        return torch.stack([loss.detach() for loss in losses]).sum().item()
-
-    @torch.no_grad()
-    def validation_loss() -> float:
-        batches = corpus.validation_batches(config.eval_batches, config.batch_size, config.seq_len)
-        losses = torch.stack([part_of_loss(x[rank::world], y[rank::world], (y != NO_TARGET).sum()) for x, y in batches])
-        return accelerator.reduce(losses.mean(), "mean").item()
-
-    def rate_before(step: int) -> str:
-        return f"the learning rate was {config.rate(max(0, step - 1)):g}"
-
-    def check(what: str, loss: float, step: int) -> None:
-        if not math.isfinite(loss):
-            message = f"the {what} loss of step {step} is {loss}; {rate_before(step)}"
-            raise FloatingPointError(f"{message}; {checkpoints}" if checkpoints else message)
-
-    metrics, first, seconds, train_loss = Metrics(), 0, 0.0, math.nan
-    described = {"training": asdict(config), "corpus": corpus.checksum()} if checkpoints else {}
-    if checkpoints and (saved := checkpoints.load()):
-        for name, value in described.items():
-            require(saved[name] == value, f"the {name} of {checkpoints.path}", saved[name], f"{value!r}, as before")
-        try:
-            restore(saved, plain(network, accelerator), optimizer)
-            generator.set_state(saved["batches"])
-            metrics, first, seconds = Metrics(saved["metrics"]), saved["step"], saved["seconds"]
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:
-            why = f"{type(error).__name__}: {reason(error)}"
-            raise ValueError(f"{checkpoints.path} does not go with the model of this run ({why})") from error
-        del saved  # as large as model and optimizer
-    asked, started, begun = False, time.perf_counter(), seconds
-    watched = show_progress and accelerator.is_main_process
-    network.train()
-    with tqdm(total=config.steps, initial=first, unit="step", disable=None if watched else True) as bar:
-        for step in range(first, config.steps + 1):
-            ending = asked or step == config.steps
-            evaluating = (step % config.eval_every == 0 or step == config.steps) and (
-                not metrics or metrics[-1]["step"] < step
-            )
-            saving = checkpoints and (ending or step % checkpoints.every == 0) and checkpoints.last != step
-            if evaluating or saving:
-                seconds += time.perf_counter() - started
-                if evaluating:
-                    network.eval()
-                    record: dict[str, float] = {"step": step, "seconds": seconds, "train_loss": train_loss}
-                    metrics.append({**record, "validation_loss": validation_loss()})
-                    check("validation", metrics[-1]["validation_loss"], step)
-                    if callback:
-                        callback(metrics[-1])
-                    network.train()
-                if saving and checkpoints:
-                    state = {"step": step, "seconds": seconds, "batches": generator.get_state(), "metrics": [*metrics]}
-                    try:
-                        checkpoints.save({**state, **described}, plain(network, accelerator), optimizer)
-                    except FloatingPointError as error:
-                        raise FloatingPointError(f"{error}; {rate_before(step)}") from error
-                started = time.perf_counter()
-            if ending:
-                break
-            for group in optimizer.param_groups:
-                group["lr"] = config.rate(step)
-            loss = backward(*corpus.batch(config.batch_size, config.seq_len, generator))
-            train_loss, asked = agree(loss, stop.signal is not None)
-            check("training", train_loss, step + 1)
-            accelerator.clip_grad_norm_(network.parameters(), config.clip_norm)
-            optimizer.step()
-            optimizer.zero_grad()
-            lasted = max(1e-9, seconds - begun + time.perf_counter() - started)
-            speed = (step + 1 - first) * config.batch_size * config.seq_len / lasted
-            bar.set_postfix_str(f"loss {train_loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
-            bar.update()
-    plain(network, accelerator).eval()
-    return metrics
+    bare, losses, agree = plain(network, accelerator), Losses(network, accelerator, execution), Agreement()
+    progress, asked = Progress(corpus, config, checkpoints), False
+    silent = None if show_progress and accelerator.is_main_process else True  # None: where there is no terminal
+    try:
+        progress.resume(bare, optimizer)
+        network.train()
+        with tqdm(total=config.steps, initial=progress.step, unit="step", disable=silent) as bar:
+            for step in range(progress.step, config.steps + 1):
+                ending = asked or step == config.steps
+                with progress.paused():
+                    if progress.evaluation_is_due():
+                        batches = corpus.validation_batches(config.eval_batches, config.batch_size, config.seq_len)
+                        record = progress.record(losses.mean(batches))
+                        if callback:
+                            callback(record)
+                        network.train()
+                    progress.save(bare, optimizer, ending=ending)
+                if ending:
+                    break
+                for group in optimizer.param_groups:
+                    group["lr"] = config.rate(step)
+                loss = losses.backward(*corpus.batch(config.batch_size, config.seq_len, progress.batches))
+                progress.step = step + 1
+                progress.train_loss, asked = agree(loss, stop.signal is not None)
+                progress.check("training", progress.train_loss)
+                accelerator.clip_grad_norm_(network.parameters(), config.clip_norm)
+                optimizer.step()
+                optimizer.zero_grad()
+                speed = progress.step * tokens / progress.elapsed()
+                bar.set_postfix_str(f"loss {progress.train_loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
+                bar.update()
+    finally:
+        bare.eval()
+        bare.zero_grad()
+    return progress.metrics

@@ -29,7 +29,7 @@ from ..pretrained import locate, pretrained_names
 from .checkpoint import Checkpoints, whole
 from .corpus import NAMES, Corpus
 from .execution import Execution, Stop, processes
-from .files import PARTIAL, locked, reason, remove_partial, sync, write_text
+from .files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from .logs import finite, json_lines, tensorboard
 from .loop import Metrics, TrainingConfig, train
 from .tokens import ByteVocabulary, Unit, Vocabulary
@@ -190,7 +190,7 @@ def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) ->
     characters = {"tokens": "bytes"} if vocabulary.unit == "bytes" else {"characters": vocabulary.characters}
     folder, number = out, 1
     while True:
-        beside = f"{PARTIAL}{folder.name[:200]}-"
+        beside = f"{PARTIAL}{shortened(folder.name, 200)}-"
         made = folder.with_name(f"{beside}{secrets.token_hex(4)}")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
