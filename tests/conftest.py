@@ -3,7 +3,6 @@
 import io
 import os
 import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
@@ -17,17 +16,6 @@ import efficient_transformers.__main__ as cli
 settings.register_profile("package", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("long", derandomize=True, deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "package"))
-
-
-# Files whose tests start processes, compile or train: `make quick` leaves them out.
-SLOW = {"bad_commands", "cli", "compilation", "corpus", "digits", "figures", "gpu_benchmark", "protocol", "runs"}
-SLOW |= {"study", "tokens", "training", "variants"}
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.stem.removeprefix("test_") in SLOW or "compile" in item.name:
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
@@ -48,27 +36,6 @@ def on_the_cpu(monkeypatch):
     AcceleratorState._reset_state(reset_partial_state=True)
     yield
     AcceleratorState._reset_state(reset_partial_state=True)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    """A browser, for the tests of pages; those of the package run without Playwright."""
-    import browser
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        instance = browser.launch(playwright)
-        yield instance
-        instance.close()
-
-
-@pytest.fixture(scope="module")
-def address():
-    """Where the built book is served."""
-    import browser
-
-    with browser.served(Path(__file__).parents[1] / "_build" / "html") as where:
-        yield where
 
 
 @pytest.fixture
