@@ -1,13 +1,15 @@
-"""What all tests of the package share: one thread, a fixed seed, and property tests that always try the same cases."""
+"""What all tests share: this tree's package, one thread, a fixed seed, and properties that always try the same cases."""
 
 import io
 import os
 import sys
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
 from accelerate.state import AcceleratorState
+from helpers import refuse_another_tree
 from hypothesis import settings
 from legible import small_letters
 
@@ -16,6 +18,10 @@ import efficient_transformers.__main__ as cli
 settings.register_profile("package", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("long", derandomize=True, deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "package"))
+
+
+def pytest_configure():
+    refuse_another_tree(Path(__file__).parents[1])
 
 
 @pytest.fixture(autouse=True)

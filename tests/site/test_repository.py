@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from helpers import refuse_another_tree
 from packaging.specifiers import SpecifierSet
 
 import efficient_transformers
@@ -74,3 +75,19 @@ def test_what_is_pinned_is_for_every_python_that_the_readme_names():
     asked = {name: metadata(name)["Requires-Python"] or "" for name in pins}
     assert len(asked) > 100
     assert [name for name, pythons in asked.items() if "3.11.0" not in SpecifierSet(pythons)] == []
+
+
+def test_a_package_or_results_of_another_tree_are_not_judged(tmp_path):
+    with pytest.raises(pytest.UsageError, match=r"expected it in .*src: install this tree, by `pip install --editable"):
+        refuse_another_tree(tmp_path)
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    for folder in ("experiments", "benchmarks"):
+        shutil.copytree(ROOT / folder / "results", tmp_path / folder / "results")
+    code = tmp_path / "src" / "efficient_transformers" / "__init__.py"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(efficient_transformers, "__file__", str(code))
+        refuse_another_tree(tmp_path)
+        with (tmp_path / "experiments" / "results" / "depth.jsonl").open("a") as file:
+            file.write("{}\n")
+        with pytest.raises(pytest.UsageError, match=r"recorded is .*, which has other results than .*experiments"):
+            refuse_another_tree(tmp_path)
