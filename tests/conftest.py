@@ -1,4 +1,4 @@
-"""What all tests share: this tree's package, one thread, a fixed seed, and properties that always try the same cases."""
+"""What all tests share: this tree's package, one thread, a fixed seed, properties that always try the same cases."""
 
 import io
 import os

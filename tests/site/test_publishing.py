@@ -16,7 +16,7 @@ from bs4 import BeautifulSoup
 from declared import STUDIES
 
 from tools.make import offline, repository, screenshots
-from tools.notebooks import chapters
+from tools.notebooks import chapters, folding
 from tools.site import check, landing, meta
 
 ROOT = Path(__file__).parents[2]
@@ -50,16 +50,15 @@ def mean_difference(ours: list[float], theirs: list[float]) -> str:
 
 
 def test_findings_are_what_the_records_and_the_chapters_say():
-    shallow, one_rate = landing.shallow_layers(), landing.one_rate()
-    toeplitz = landing.one_weight_for_a_distance()
+    shallow, one_rate, toeplitz = map(landing.finding, landing.SAYS["findings"])
     ours = scored("shortening", "hourglass, factor 4, equal time", 1024)
     eight, two = (
         mean_difference(ours, scored("shortening", f"baseline, {n} layers, equal time", 1024)) for n in (8, 2)
     )
-    assert shallow.numbers == f"{eight}, then {two}"
+    assert shallow["numbers"] == f"{eight}, then {two}"
     card = next(line for line in chapters.prose("04-hourglass").splitlines() if line.startswith("| We measured"))
     assert f"eight plain layers: {eight} " in card
-    behind = re.search(r"\[.*\]", shallow.says)[0]
+    behind = re.search(r"\[.*\]", shallow["says"])[0]
     assert f"two: {two} {behind}" in card
     declared = [
         [label.split(", equal time")[0] for _, label in pair]
@@ -68,18 +67,18 @@ def test_findings_are_what_the_records_and_the_chapters_say():
     assert [list(pair) for pair in landing.SHORTENING] == declared
 
     stored = (ROOT / "notebooks" / "01-transformer.ipynb").read_text(encoding="utf-8")
-    for rate, lead in zip(("0.001", "0.004"), one_rate.numbers.split(" or "), strict=True):
+    for rate, lead in zip(("0.001", "0.004"), one_rate["numbers"].split(" or "), strict=True):
         assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table 1.6
-    own = re.search(r"it is −(\d\.\d+),", one_rate.says)[1]
+    own = re.search(r"it is −(\d\.\d+),", one_rate["says"])[1]
     assert f"the lead is {own}" in chapters.prose("01-transformer")
 
     dense, short = scored("gate-kinds", "split"), scored("gate-kinds", "split, 8 near")
-    assert toeplitz.numbers == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)
+    assert toeplitz["numbers"] == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)
     declared = [[label.split(", 0.8M")[0] for _, label in pair] for pair in STUDIES["gate-kinds"].figures["matrices"]]
     assert [list(pair) for pair in landing.MATRICES] == declared
-    assert toeplitz.headline == "64 weights beat 2,080"
+    assert toeplitz["headline"] == "64 weights beat 2,080"
     assert "64 numbers in place of 2,080" in chapters.prose("05-gmlp")
-    assert f"gets {mean_difference(short, dense)} of it" in toeplitz.says
+    assert f"gets {mean_difference(short, dense)} of it" in toeplitz["says"]
 
 
 def test_a_finding_that_the_records_no_longer_support_stops_the_build(monkeypatch):
@@ -107,6 +106,15 @@ def test_there_is_a_card_for_each_chapter_in_its_order():
         assert landing.colab(name) in [link["href"] for link in card.select(".more a")]
 
 
+def test_the_first_page_speaks_of_chapters_and_sections_that_there_are():
+    assert landing.SAYS["cards"].keys() <= set(landing.in_the_book())
+    for claim in landing.SAYS["findings"]:
+        assert claim["section"] in [cell.section for cell in chapters.cells(claim["chapter"])]
+        assert claim["figure"] in [
+            folding.anchor(caption) for _, caption in chapters.captioned(claim["chapter"]) if caption
+        ]
+
+
 @pytest.mark.parametrize("name", landing.in_the_book())
 def test_a_chapter_takes_as_long_to_read_as_it_says(name):
     """What is seen without unfolding anything, to five minutes."""
@@ -117,7 +125,7 @@ def test_a_chapter_takes_as_long_to_read_as_it_says(name):
 
 
 def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatch):
-    monkeypatch.delitem(landing.CARDS, "05-gmlp")
+    monkeypatch.delitem(landing.SAYS["cards"], "05-gmlp")
     card = BeautifulSoup(landing.cards(), "html.parser").select("li")[4]
     assert "No attention: one learned matrix says how much each position reads" in card.get_text()
 

@@ -1,7 +1,8 @@
 """On the landing page: what the book found, and a card for each chapter, so that nobody has to keep them in step.
 
-- ``<!-- findings -->`` becomes three findings, whose numbers are computed from the records as the chapters compute
-  them. A record that no longer says what a sentence says stops the build.
+- What is claimed stands beside the chapters, in ``book/landing.yml``.
+- ``<!-- findings -->`` becomes its findings, whose numbers are computed from the records as the chapters compute them.
+  A record that no longer says what a sentence says stops the build.
 - ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with a picture from its notebook.
 - ``<!-- leak lab -->`` becomes the instrument, and ``<!-- start -->`` the two buttons.
 """
@@ -13,7 +14,6 @@ import html
 import io
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tools.make import repository
 from tools.notebooks import chapters, folding
 
 ROOT = Path(__file__).parents[2]
+SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
 PAGE = "book/index"
 FOLDER = "chapters"  # of the pictures, in _static
 SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
@@ -47,58 +48,6 @@ SHORTENING = [  # those of Figure 4.10
 MARKUP = re.compile(r"\[([^\]]+)\]\([^)]*\)|[*`]")
 
 
-# What a card says of a chapter: the number of a figure, the question, the answer in a line. A chapter that is not here
-# shows its first figure and its own first sentence.
-CARDS = {
-    "01-transformer": (
-        "1.2",
-        "What must a language model have to be worth comparing with?",
-        "Norms inside the branches, turned queries and keys, a map that shows leaks. A weak baseline can flatter "
-        "any variant.",
-    ),
-    "02-primer-ez": (
-        "2.3",
-        "What do a squared ReLU and a three-token convolution buy?",
-        "Fewer steps to the same loss, and less time. After four times as many steps the clock shows hardly a saving.",
-    ),
-    "03-primer-variations": (
-        "3.6",
-        "Which of its changes brings the most?",
-        "After 500 steps the convolutions, most of all those of the values. After 2,000 the full Primer is ahead, and "
-        "SwiGLU without convolutions gains what Primer EZ does, as far as we can tell.",
-    ),
-    "04-hourglass": (
-        "4.1",
-        "Must every layer see every token?",
-        "No, most may see every fourth. But in a minute two plain layers do better, and at 256 characters three do.",
-    ),
-    "05-gmlp": (
-        "5.6",
-        "Is attention needed, or does a learned matrix do?",
-        "After 500 steps on 64 characters a matrix is ahead of a plain Transformer. In as much time two plain layers "
-        "are ahead of it, unless it knows distances only.",
-    ),
-    "06-head-to-head": (
-        "6.3",
-        "Which one should I use, and when?",
-        "After 500 steps at 256 characters a Toeplitz gate leads and a dense one trails. In as much time two plain "
-        "layers are not told apart from the gate; in four times that, Primer EZ's lead is no longer seen.",
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What the records say: its numbers, a headline, a sentence or two, and the figure of the chapter that shows it."""
-
-    numbers: str
-    headline: str
-    says: str
-    chapter: str
-    section: str
-    figure: str
-
-
 def signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
@@ -112,7 +61,7 @@ def holds(condition: bool, what: str) -> None:
         raise ValueError(f"the records no longer say that {what}; expected a finding that they support")
 
 
-def shallow_layers() -> Finding:
+def shallow_layers() -> dict[str, str]:
     """Section 4.11: the control that undoes the hourglass."""
     in_a_minute = (r for r in study.load_study("shortening") if r["run"]["name"].endswith("equal time"))
     records = [r for r in in_a_minute if r["run"]["training"]["seq_len"] == 1024]
@@ -122,18 +71,10 @@ def shallow_layers() -> Finding:
     eight, two = (found[f"{HOURGLASS} − baseline, {n} layers"] for n in (8, 2))
     holds(eight.told_apart and eight.mean < 0, "the hourglass is ahead of eight layers at equal time")
     holds(two.told_apart and two.mean > 0, "the hourglass is behind two layers at equal time")
-    return Finding(
-        f"{signed(eight.mean)}, then {signed(two.mean)}",
-        "The right control undoes a win",
-        "After a minute each, at 1,024 characters, an hourglass of eight layers ends far below eight plain layers. In "
-        f"the same minute two plain layers end below the hourglass: it is behind them by {interval(two)}.",
-        "04-hourglass",
-        "4.11",
-        "fig-4-10",
-    )
+    return {"eight": signed(eight.mean), "two": signed(two.mean), "interval": interval(two)}
 
 
-def one_rate() -> Finding:
+def one_rate() -> dict[str, str]:
     """Section 2.10: the learning rate that two models share chooses how far one is ahead."""
     records = (r for r in study.load_study("head-to-head") if r["run"]["training"]["steps"] == 500)
     tried = study.rates_tried(records)
@@ -141,18 +82,10 @@ def one_rate() -> Finding:
     low, high = (ours[rate] - baseline[rate] for rate in (0.001, 0.004))
     own = min(ours.values()) - min(baseline.values())
     holds(high < 3 * low < 0 and high < own < low, "one rate chooses how far Primer EZ is ahead")
-    return Finding(
-        f"{signed(low)} or {signed(high)}",
-        "One rate for all picks the lead",
-        "Primer EZ’s validation loss minus the Transformer’s, one run each, if both train at a rate of 0.001, or both "
-        f"at 0.004. With each at its own best rate it is {signed(own)}, and so the chapters compare them.",
-        "02-primer-ez",
-        "2.10",
-        "fig-2-8",
-    )
+    return {"low": signed(low), "high": signed(high), "own": signed(own)}
 
 
-def one_weight_for_a_distance() -> Finding:
+def one_weight_for_a_distance() -> dict[str, str]:
     """Section 5.10: fewer numbers, lower loss, and what part of that is where they are missing."""
     ends, training = study.by_model(study.load_study("gate-kinds"))
     found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
@@ -160,23 +93,30 @@ def one_weight_for_a_distance() -> Finding:
     holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
     holds(near.told_apart and pair.mean < near.mean < 0, "a dense one gains a part of that without its far weights")
     n = training["split"]["seq_len"]
-    return Finding(
-        signed(pair.mean),
-        f"{n} weights beat {n * (n + 1) // 2:,}",
-        f"After {training['split']['steps']} steps from the paper’s start, a gate with one weight for each distance "
-        f"ends below one with a weight for each pair of positions: {interval(pair)}. A dense one that sees only the "
-        f"eight nearest tokens gets {signed(near.mean)} of it.",
-        "05-gmlp",
-        "5.10",
-        "fig-5-9",
-    )
+    return {
+        "toeplitz": signed(pair.mean),
+        "distances": str(n),
+        "pairs": f"{n * (n + 1) // 2:,}",
+        "steps": str(training["split"]["steps"]),
+        "interval": interval(pair),
+        "near": signed(near.mean),
+    }
+
+
+FINDINGS = {made.__name__: made for made in (shallow_layers, one_rate, one_weight_for_a_distance)}
+
+
+def finding(claim: dict[str, str]) -> dict[str, str]:
+    """A finding with its numbers."""
+    numbers = FINDINGS[claim["from"]]()
+    return {name: words.format(**numbers) for name, words in claim.items()}
 
 
 def findings() -> str:
     items = "".join(
-        f'<li><p class="numbers">{f.numbers}</p><h3>{f.headline}</h3><p>{f.says}</p>'
-        f'<p class="more"><a href="../notebooks/{f.chapter}.html#{f.figure}">Section {f.section}</a></p></li>'
-        for f in (shallow_layers(), one_rate(), one_weight_for_a_distance())
+        '<li><p class="numbers">{numbers}</p><h3>{headline}</h3><p>{says}</p><p class="more">'
+        '<a href="../notebooks/{chapter}.html#{figure}">Section {section}</a></p></li>'.format(**finding(claim))
+        for claim in SAYS["findings"]
     )
     return f'<ul class="findings">{items}</ul>'
 
@@ -202,14 +142,14 @@ def first_sentence(name: str) -> str:
     return MARKUP.sub(lambda m: m[1] or "", re.split(r"(?<=[.?!])\s", paragraph)[0])
 
 
-def card(name: str) -> tuple[str, str, str]:
-    number = chapters.title(name)[0]
-    return CARDS.get(name, (f"{number}.1", "", first_sentence(name)))
+def card(name: str) -> dict[str, str]:
+    plain = {"figure": f"{chapters.title(name)[0]}.1", "question": "", "answer": first_sentence(name)}
+    return plain | SAYS["cards"].get(name, {})
 
 
 def picture(name: str) -> tuple[Image.Image, str]:
     """A chapter's figure for its card, as its notebook stores it, small; and what it shows, in words."""
-    figure = f"Figure {card(name)[0]}"
+    figure = f"Figure {card(name)['figure']}"
     for cell, caption in folding.captioned(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4)):
         if caption["name"] == figure:
             for output in cell.outputs:
@@ -230,15 +170,15 @@ def cards() -> str:
     for name in in_the_book():
         number, title = chapters.title(name)
         title = title.replace("'", "’")  # as Sphinx sets it elsewhere
-        _, question, answer = card(name)
+        says = card(name)
         drawn, alt = picture(name)
         width, height = (pixels // 2 for pixels in drawn.size)
         items.append(
             f'<li><img src="../_static/{FOLDER}/{name}.png" alt="{html.escape(alt)}" width="{width}" '
             f'height="{height}" loading="lazy">'
             f'<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
-            + (f'<p class="question">{html.escape(question)}</p>' if question else "")
-            + f'<p>{html.escape(answer)}</p><p class="more">{minutes(name)} minutes to read · '
+            + (f'<p class="question">{html.escape(says["question"])}</p>' if says["question"] else "")
+            + f'<p>{html.escape(says["answer"])}</p><p class="more">{minutes(name)} minutes to read · '
             f'<a href="{colab(name)}" aria-label="Chapter {number} in Colab">Colab</a></p></li>'
         )
     return f'<ul class="chapter-cards">{"".join(items)}</ul>'
