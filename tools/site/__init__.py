@@ -12,7 +12,22 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from tools.site import cells, check, code, finish, images, landing, links, math, meta, models, pages, search, tables
+from tools.site import (
+    architecture,
+    cells,
+    check,
+    code,
+    finish,
+    images,
+    landing,
+    links,
+    math,
+    meta,
+    models,
+    pages,
+    search,
+    tables,
+)
 
 
 def others() -> None:
@@ -25,7 +40,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
-    "source-read": [others, pages.fill_page, landing.fill],
+    "source-read": [others, pages.fill_page, landing.fill, architecture.draw],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
     "doctree-read": [
         cells.fold_cells,  # before codeautolink reads the code
