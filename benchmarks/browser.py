@@ -16,11 +16,10 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import browser  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from efficient_transformers import pretrained, pretrained_names, saving  # noqa: E402
+from tools.make import browser  # noqa: E402
 
 STATIC = ROOT / "book" / "static"
 WRITE = """

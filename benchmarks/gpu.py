@@ -60,7 +60,7 @@ class Plan:
     repeats: int = 20
     d_head: int = 64
     vocab_size: int = 256
-    tests: tuple[str, ...] = ("tests/test_devices.py", "tests/test_compilation.py")
+    tests: tuple[str, ...] = ("tests/package/test_devices.py", "tests/package/test_compilation.py")
     layer: tuple[int, int, int] = (8, 1024, 768)  # batch, length, channels
     matmul: int = 8192
     models: tuple[tuple[int, int], ...] = ((10_000_000, 6), (100_000_000, 8))  # parameters and layers

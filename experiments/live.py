@@ -118,7 +118,7 @@ def time_steps(runs: Iterable[Recipe], path: Path, *, rounds: int = 9, steps: in
     times: dict[str, list[float]] = {}
     for _ in trange(rounds + 1, unit="round"):
         for run in runs:
-            few = {"steps": steps, "warmup_steps": None, "eval_every": steps, "eval_batches": 1}
+            few: dict[str, Any] = {"steps": steps, "warmup_steps": None, "eval_every": steps, "eval_batches": 1}
             short = replace(run, training=replace(run.training, **few))
             times.setdefault(run.label, []).append(
                 execute(short, show_progress=False)["metrics"][-1]["seconds"] / steps

@@ -1,4 +1,4 @@
-"""What all tests of the package share: one thread, a fixed seed, and property tests that always try the same cases."""
+"""What all tests share: this tree's package, one thread, a fixed seed, properties that always try the same cases."""
 
 import io
 import os
@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 from accelerate.state import AcceleratorState
+from helpers import refuse_another_tree
 from hypothesis import settings
 from legible import small_letters
 
@@ -19,15 +20,8 @@ settings.register_profile("long", derandomize=True, deadline=None, max_examples=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "package"))
 
 
-# Files whose tests start processes, compile or train: `make quick` leaves them out.
-SLOW = {"bad_commands", "cli", "compilation", "corpus", "digits", "figures", "gpu_benchmark", "protocol", "runs"}
-SLOW |= {"study", "tokens", "training", "variants"}
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.stem.removeprefix("test_") in SLOW or "compile" in item.name:
-            item.add_marker(pytest.mark.slow)
+def pytest_configure():
+    refuse_another_tree(Path(__file__).parents[1])
 
 
 @pytest.fixture(autouse=True)
@@ -48,27 +42,6 @@ def on_the_cpu(monkeypatch):
     AcceleratorState._reset_state(reset_partial_state=True)
     yield
     AcceleratorState._reset_state(reset_partial_state=True)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    """A browser, for the tests of pages; those of the package run without Playwright."""
-    import browser
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        instance = browser.launch(playwright)
-        yield instance
-        instance.close()
-
-
-@pytest.fixture(scope="module")
-def address():
-    """Where the built book is served."""
-    import browser
-
-    with browser.served(Path(__file__).parents[1] / "_build" / "html") as where:
-        yield where
 
 
 @pytest.fixture

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from pathlib import Path
 
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
 
+import efficient_transformers
 from efficient_transformers import Cache
+from efficient_transformers.studies.records import results
 
 # A command line that trains in a moment, and where it runs.
 TEXT = "the quick brown fox\njumps over the lazy dog. " * 20
@@ -24,6 +28,26 @@ def randomize(module, scale=0.1):
         for p in module.parameters():
             p.add_(scale * torch.randn_like(p))
     return module.eval()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".json", ".jsonl")}
+
+
+def refuse_another_tree(root):
+    """What Python finds installed is what these tests are beside: its code, and the results that it reads.
+
+    Raises:
+        pytest.UsageError: if it is not.
+    """
+    mend = f"install this tree, by `pip install --editable {root}`"
+    code = Path(efficient_transformers.__file__)
+    if not code.is_relative_to(root / "src"):
+        raise pytest.UsageError(f"efficient_transformers is {code.parent}; expected it in {root / 'src'}: {mend}")
+    for package, mine in (("recorded", "experiments"), ("measured", "benchmarks")):
+        if contents(results(package)) != contents(root / mine / "results"):
+            theirs = f"efficient_transformers.{package} is {results(package)}, which has other results"
+            raise pytest.UsageError(f"{theirs} than {root / mine / 'results'}: {mend}")
 
 
 @st.composite

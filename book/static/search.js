@@ -1,4 +1,4 @@
-// Search among the sections that tools/site_search.py wrote to sections.js: pages, each with its sections.
+// Search among the sections that tools/site/search.py wrote to sections.js: pages, each with its sections.
 const MOST = 40; // results shown
 const AROUND = 110; // characters of an excerpt on each side of what was found
 

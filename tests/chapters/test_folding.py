@@ -1,0 +1,90 @@
+"""Titles, metadata and sharp pictures follow from the text, and come off again."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import nbformat
+import numpy as np
+import pytest
+from nbformat import v4
+from PIL import Image
+
+from efficient_transformers.book.explorer import few_colors
+from tools.notebooks import folding, pictures
+
+SETUP = "try:\n    import efficient_transformers\nexcept ModuleNotFoundError:\n    %pip install it"
+
+
+def notebook(source, following=None, tags=("fold",)):
+    cells = [v4.new_code_cell(source, metadata={"tags": list(tags)})]
+    return v4.new_notebook(cells=cells + ([v4.new_markdown_cell(following)] if following else []))
+
+
+@pytest.mark.parametrize(
+    ("source", "following", "title"),
+    [
+        ("plt.show()", "**Figure 4.2.** A claim. How to read it.", "code of Figure 4.2"),
+        ("assert x\nTable(a, b)", "**Table 4.1.** Words.", "code of Table 4.1"),
+        ("assert a", None, "✓ checked: 1 assertion"),
+        ("for x in y:\n    assert x\ntorch.testing.assert_close(a, b)", "Text.", "✓ checked: 2 assertions"),
+        ("import torch\nfrom torch import nn\n_ = torch.manual_seed(0)", None, "imports"),
+        ("%matplotlib inline\nassert a", None, "✓ checked: 1 assertion"),
+        ("#@title the slow part\nassert a", "**Figure 4.2.** Words.", "the slow part"),
+    ],
+)
+def test_a_folded_cell_gets_its_title_and_metadata(source, following, title):
+    made = notebook(source, following)
+    assert folding.fold(made) == []
+    cell = made.cells[0]
+    assert cell.source.startswith(f"#@title {title}\n")
+    assert cell.metadata == {"tags": ["fold"], "cellView": "form", "jupyter": {"source_hidden": True}}
+    again = nbformat.from_dict(made)
+    assert folding.fold(again) == []
+    assert again.cells[0] == cell, "twice is the same as once"
+    assert folding.unfold(made)[0] == ("code", source, {"tags": ["fold"]})
+
+
+def test_a_title_that_is_stale_is_made_again():
+    cells = notebook("#@title ✓ checked: 3 assertions\nassert a")
+    folding.fold(cells)
+    assert cells.cells[0].source == "#@title ✓ checked: 1 assertion\nassert a"
+
+
+def test_a_folded_cell_that_nothing_names_is_refused_in_words():
+    (wrong,) = folding.fold(notebook("x = 1\ny = 2"))
+    assert "'x = 1' needs a first line '#@title ...'" in wrong
+
+
+def test_a_cell_without_the_tag_stays_as_it_is():
+    made = notebook("assert a", tags=())
+    folding.fold(made)
+    assert made.cells[0].source == "assert a"
+
+
+def test_the_setup_cell_asks_for_sharp_pictures():
+    made = notebook(SETUP, tags=("remove-cell",))
+    folding.fold(made)
+    assert made.cells[0].source == folding.SHARP + SETUP
+    assert folding.unfold(made)[0][1] == SETUP
+
+
+def encoded(pixels):
+    drawn = io.BytesIO()
+    Image.fromarray(pixels).save(drawn, "png")
+    return drawn.getvalue()
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+def test_pictures_get_a_palette_once_and_keep_transparency(channels):
+    pixels = np.full((40, 60, channels), 255, np.uint8)
+    pixels[10:20, :, 0] = np.arange(60)
+    if channels == 4:
+        pixels[:10, :, 3] = 0
+    first = pictures.small(base64.b64encode(encoded(pixels)).decode())
+    assert pictures.small(first) == first
+    seen = np.asarray(Image.open(io.BytesIO(base64.b64decode(first))).convert("RGBA"))
+    assert (seen[:10, :, 3] == (0 if channels == 4 else 255)).all()
+    assert np.abs(seen[15, :, :3].astype(int) - pixels[15, :, :3]).max() <= 16
+    assert first == base64.b64encode(few_colors(encoded(pixels))).decode()

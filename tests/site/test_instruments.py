@@ -1,0 +1,455 @@
+"""The instruments compute what the package computes, and work on a page of their own."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from axe import violations
+from torch import nn
+
+from efficient_transformers import (
+    Cache,
+    CausalDepthwiseConv,
+    LanguageModel,
+    MultiHeadAttention,
+    NaiveUpSampling,
+    ShiftRight,
+    SpatialGatingUnit,
+    leak_map,
+    pretrained_snapshots,
+)
+from efficient_transformers.book.instruments import FOLDER, KernelBench, LeakLab, ReadingLamp, script, shipped_kernels
+from efficient_transformers.layers.resampling import AvgPoolShortening
+from efficient_transformers.training.runs import load
+from tools.make import browser
+from tools.notebooks import run_notebooks
+
+INSTRUMENTS = {"leak-lab": LeakLab(), "kernel-bench": KernelBench(learned=True), "reading-lamp": ReadingLamp()}
+
+T = 24
+SITE = Path(__file__).parents[2] / "_build" / "html"
+
+pytestmark = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
+
+
+class Attention(MultiHeadAttention):
+    """Attention whose mask lets some tokens of the future through."""
+
+    def __init__(self, a: int) -> None:
+        super().__init__(8, 2)
+        self.a = a
+
+    def forward(self, x, cache=None):
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril(self.a)
+        q, k, v = self.heads(x)
+        return self.output(F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+class Convolution(nn.Module):
+    """The package's convolution with another padding on its left."""
+
+    def __init__(self, w: int, d: int, s: int) -> None:
+        super().__init__()
+        self.d_model, self.late = 8, (w - 1) * d - s
+        self.conv = CausalDepthwiseConv(8, kernel_size=w, dilation=d)
+
+    def forward(self, x):
+        before, after = max(0, -self.late), max(0, self.late)
+        return self.conv(F.pad(x, (0, 0, before, after)))[:, after : after + x.shape[1]]
+
+
+class Hourglass(nn.Module):
+    """Shift, shorten, expand, add: without layers, so that nothing but the windows mixes tokens."""
+
+    def __init__(self, k: int, s: int) -> None:
+        super().__init__()
+        self.d_model = 8
+        self.shift, self.shorten = ShiftRight(s), AvgPoolShortening(8, k, causal=False)
+        self.expand = NaiveUpSampling(8, k)
+
+    def forward(self, x):
+        return self.expand(x, self.shorten(self.shift(x)))
+
+
+class Gate(SpatialGatingUnit):
+    """A gate that keeps some diagonals above the main one."""
+
+    def __init__(self, a: int) -> None:
+        super().__init__(16, T, causal=False)
+        self.weight = nn.Parameter(torch.randn(T, T).tril(a))
+
+
+MODULES = {"attention": Attention, "convolution": Convolution, "hourglass": Hourglass, "gmlp": Gate}
+
+
+def expected(mechanism, values):
+    """Which tokens each output reads, from the leak map of the package's layers."""
+    if mechanism == "gmlp":  # its weights are not perturbed: the zeros above the diagonals are what is asked for
+        gate = Gate(**values)
+        x = torch.randn(1, T, 16, dtype=torch.float64, requires_grad=True)
+        rows = [torch.autograd.grad(gate.double()(x)[0, t].sum(), x)[0][0].abs().amax(1) > 0 for t in range(T)]
+        return [row.nonzero().flatten().tolist() for row in rows]
+    depends = leak_map(MODULES[mechanism](**values).eval(), T) > 0
+    return [row.nonzero().flatten().tolist() for row in depends]
+
+
+@pytest.fixture(scope="module")
+def page(chromium):
+    return chromium.new_page(reduced_motion="reduce")
+
+
+def show(page, instrument):
+    title = type(instrument).__name__
+    head = f'<html lang="en"><head><title>{title}</title></head>'
+    page.goto("about:blank")  # a new document: Chromium would not let an old one capture the pointer
+    page.set_content(f"{head}<body><main><h1>{title}</h1>{instrument._repr_html_()}</main></body></html>")
+
+
+def random_settings(page, n):
+    chance = random.Random(0)
+    sliders = page.evaluate("Object.fromEntries(Object.entries(LeakLab.MECHANISMS).map(([m, v]) => [m, v.sliders]))")
+    for i in range(n):
+        mechanism = list(sliders)[i % len(sliders)]
+        yield mechanism, {key: chance.randint(low, high) for key, (_, low, high, _) in sliders[mechanism].items()}
+
+
+def test_what_an_output_reads_is_what_the_packages_layers_read(page):
+    show(page, LeakLab())
+    settings = list(random_settings(page, 100))
+    assert len(settings) == 100
+    ask = "([m, v]) => Array.from({length: 24}, (_, t) => LeakLab.reads(m, v, t))"
+    for mechanism, values in settings:
+        assert page.evaluate(ask, [mechanism, values]) == expected(mechanism, values), (mechanism, values)
+
+
+def test_a_setting_that_is_mended_leaks_nothing(page):
+    show(page, LeakLab())
+    for mechanism in MODULES:
+        page.click(f'button[data-m="{mechanism}"]')
+        page.click("text=Mend it")
+        assert "No output sees its future:" in page.inner_text("p[aria-live]")
+        assert page.locator(".map rect.future").count() == 0
+
+
+def test_keys_move_a_slider_and_its_value_is_said(page):
+    show(page, LeakLab("hourglass", fixed=True))
+    assert page.locator("button[data-m]").count() == 1
+    slider = page.locator("input").nth(1)
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "3"
+    assert "No output sees its future: k − 1 = 3" in page.inner_text("p[aria-live]")
+
+
+def test_a_recorded_loss_is_said_where_there_is_one(page):
+    show(page, LeakLab("hourglass"))
+    by_shift = LeakLab().losses()
+    assert sorted(by_shift) == [0, 1, 2, 3]
+    slider, said = page.locator("input").nth(1), page.locator("p[aria-live]")
+    for shift in (2, 3, 4):
+        assert slider.get_attribute("aria-valuetext") == str(shift)
+        text = said.inner_text()
+        assert ("nats" in text) == (shift in by_shift)
+        assert shift not in by_shift or f"reached {by_shift[shift]:.2f} nats per character" in text
+        assert (f"; a shift by 3 reached {by_shift[3]:.2f}." in text) == (shift in by_shift and shift != 3)
+        slider.press("ArrowRight")
+    assert "nats" not in page.evaluate("LeakLab.recorded('hourglass', {k: 3, s: 2}, {2: 1.5, 3: 2})")
+
+
+HONEST = [  # settings that can be decoded, and the package's layers, whose caches hold what is asked for
+    ("attention", {"a": 0}, MultiHeadAttention(8, 2)),
+    *(
+        ("convolution", {"w": w, "d": d, "s": (w - 1) * d}, CausalDepthwiseConv(8, kernel_size=w, dilation=d))
+        for w in (1, 3, 5)
+        for d in (1, 2)
+    ),
+    *(("hourglass", {"k": k, "s": k - 1}, (AvgPoolShortening(8, k), NaiveUpSampling(8, k))) for k in (2, 4, 7)),
+    ("gmlp", {"a": 0}, SpatialGatingUnit(16, T, causal=True)),
+]
+
+
+def held(layer, cache):
+    """Of which tokens a cache holds the inputs, where the input of token t is t + 1; or of how many the rest."""
+    if isinstance(layer, CausalDepthwiseConv):
+        inputs = cache._window[layer]
+    elif isinstance(layer, tuple):
+        inputs = cache._window[layer[0].shift]
+    else:
+        return {what: int(cache.length(layer)) for what in ("keys and values", "normalized rows")}
+    return {"inputs": [int(x) - 1 for x in inputs[0, :, 0].tolist() if x > 0]}  # zeros stand before the first token
+
+
+@pytest.mark.parametrize(("mechanism", "values", "layer"), HONEST)
+def test_a_cache_holds_what_the_packages_cache_holds(page, mechanism, values, layer):
+    show(page, LeakLab())
+    cache = Cache(1)
+    for t in range(T):
+        shown = dict(page.evaluate("([m, v, t]) => LeakLab.holds(m, v, t)", [mechanism, values, t]))
+        x = torch.full((1, 1, 16 if mechanism == "gmlp" else 8), t + 1.0)
+        with torch.no_grad():
+            if mechanism == "hourglass":
+                shorten, expand = layer
+                short = shorten(x, cache)
+                assert short.shape[1] == ("run now" in page.evaluate(f"LeakLab.memory('hourglass', {values}, {t})"))
+                expand(x, short, cache)
+                result = cache._window[expand.shift][0, -1, 0].item()  # the mean of its window, with zeros before it
+                assert sum(s + 1 for s in shown["result of a window"]) == pytest.approx(values["k"] * result, rel=1e-5)
+            else:
+                layer(x, cache)
+        kept = held(layer, cache)
+        (what,) = shown.keys() & kept.keys()
+        assert kept[what] in (shown[what], len(shown[what])), (t, what)
+
+
+def test_decoding_shows_the_cache_and_says_what_cannot_be_decoded(page):
+    show(page, LeakLab("hourglass"))
+    page.click("text=Decode one token")
+    assert "cannot be decoded as it was trained: 6 outputs would read" in page.inner_text("p[aria-live]")
+    assert page.locator(".held").count() == 0
+    page.click("text=Mend it")
+    said = "After token 9 the cache holds the inputs of tokens 7 to 9 and the result of a window of tokens 5 to 8"
+    assert said in page.inner_text("p[aria-live]")
+    assert page.locator(".held").count() == 3 + 1
+    for _ in range(3):
+        page.click("text=Decode one token")
+    assert "the inner layers run now" in page.inner_text("p[aria-live]")
+
+
+def test_the_bench_convolves_and_weighs_frequencies_as_the_package_does(page):
+    show(page, KernelBench())
+    chance = random.Random(0)
+    for _ in range(100):
+        weights, d = [chance.uniform(-1.5, 1.5) for _ in range(3)], chance.randint(1, 4)
+        f = chance.randint(0, 32) / 64
+        conv = CausalDepthwiseConv(1, dilation=d).double()
+        conv.weight.data[:] = torch.tensor(weights, dtype=torch.float64)
+        wave = torch.tensor(page.evaluate(f"KernelBench.wave({f})"), dtype=torch.float64)
+        torch.testing.assert_close(wave, torch.cos(2 * torch.pi * f * torch.arange(24, dtype=torch.float64)))
+        shown = page.evaluate("([x, w, d]) => KernelBench.convolve(x, w, d)", [wave.tolist(), weights, d])
+        torch.testing.assert_close(torch.tensor(shown, dtype=torch.float64), conv(wave.view(1, -1, 1)).flatten())
+        answer = conv(F.pad(torch.ones(1, 1, 1, dtype=torch.float64), (0, 0, 0, 63))).flatten()
+        gain = torch.fft.rfft(answer).abs()[int(64 * f)].item()
+        assert page.evaluate("([w, f, d]) => KernelBench.gain(w, f, d)", [weights, f, d]) == pytest.approx(gain)
+
+
+def bars(page):
+    return [float(bar.get_attribute("aria-valuenow")) for bar in page.locator('.bars [role="slider"]').all()]
+
+
+def test_a_learned_kernel_is_the_shipped_models(page):
+    show(page, KernelBench(learned=True))
+    page.click("text=values")
+    for layer, channel in ((0, 0), (1, 30), (3, 31)):
+        for name, value in (("layer", layer), ("channel", channel)):
+            page.locator(f"label:has-text('{name}') input").fill(str(value + 1))
+        model = LanguageModel.from_pretrained("primer-ez")
+        expected = model.body[layer].attention.conv_v.weight[0, channel].tolist()
+        assert bars(page) == pytest.approx(expected, abs=0.0005)
+    page.locator("label:has-text('training step') input").fill("0")
+    assert bars(page) == pytest.approx([1 / 2, 1 / 6, 1 / 6], abs=0.0005)
+    assert "channel 32, at training step 0" in page.inner_text("p[aria-live]")
+    w = shipped_kernels()[4000]
+    sharpeners = int((w.sum(-1).abs() < (w[..., 0] - w[..., 1] + w[..., 2]).abs()).sum())
+    page.locator("label:has-text('training step') input").fill("5")
+    assert f"the {sharpeners} sharpeners" in page.inner_text(".note")
+    page.locator("label:has-text('training step') input").fill("0")
+    page.locator(".grid").click(position={"x": 1, "y": 1})  # no kernel there
+    assert bars(page) == pytest.approx([1 / 2, 1 / 6, 1 / 6], abs=0.0005)
+
+
+def test_bars_are_dragged_and_moved_by_keys_and_the_gain_cannot_tell_a_reversed_kernel(page):
+    show(page, KernelBench())
+    handle = page.locator('.bars [role="slider"]').nth(1)
+    box = handle.locator(".room").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 5, box["y"] - 40)
+    page.mouse.up()
+    assert bars(page)[1] == 1.5  # held at its limit
+    handle.press("ArrowDown")
+    assert bars(page)[1] == pytest.approx(1.45)
+    page.click("text=Start")
+    curve = page.locator(".gain path.out").get_attribute("d")
+    pulse = page.locator(".pulse path.out").get_attribute("d")
+    page.click("text=Reversed")
+    assert bars(page) == pytest.approx([1 / 6, 1 / 6, 1 / 2], abs=1e-3)
+    assert page.locator(".gain path.out").get_attribute("d") == curve
+    assert page.locator(".pulse path.out").get_attribute("d") != pulse
+    assert "the wrong way round" in page.inner_text("p[aria-live]")
+
+
+def test_a_link_restores_a_setting_and_nonsense_is_ignored(page, tmp_path):
+    file = tmp_path / "lab.html"
+    file.write_text(f"<meta charset=utf-8>{LeakLab()._repr_html_()}", encoding="utf-8")
+    page.goto(f"{file.as_uri()}#leak-lab?m=convolution&t=99&w=5&d=x&s=2")
+    assert [page.locator("input").nth(i).input_value() for i in range(4)] == ["5", "1", "2", "23"]
+    address = page.get_attribute("text=Link to this setting", "href")
+    assert address == "#leak-lab?m=convolution&t=23&w=5&d=1&s=2"
+    page.goto("about:blank")
+    page.goto(f"{file.as_uri()}#leak-lab?m=nothing")
+    assert page.get_attribute('button[data-m="hourglass"]', "aria-pressed") == "true"
+
+
+@torch.no_grad()
+def shipped_attention(name, line):
+    """The attention maps of a model that ships while it reads a line, (layers, heads, T, T)."""
+    model, vocabulary = load(Path(name))
+    maps = []
+    for layer in model.body:
+        layer.attention.register_forward_pre_hook(lambda m, x: maps.append(m.attention_map(x[0])[0]))
+    model(vocabulary.encode(line)[None])
+    return torch.stack(maps)
+
+
+def averaged(w):
+    return sum(torch.diag_embed(w.diagonal(-j).mean().expand(len(w) - j), -j) for j in range(len(w)))
+
+
+SHADES = """(strip) => [...document.querySelectorAll(`.strip.${strip} span`)].map(
+    e => +e.style.getPropertyValue("--w") * (e.matches(".minus") ? -1 : 1))"""
+ASK = f"""(settings) => settings.map(([address, strips]) => {{
+    history.replaceState(null, "", address);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+    return strips.map({SHADES});
+}})"""
+
+
+def test_what_the_lamp_shades_is_what_the_shipped_models_read(page):
+    lamp = ReadingLamp()
+    show(page, lamp)
+    maps = {"attention": "transformer", "convolved": "primer-ez"}
+    maps = {strip: [shipped_attention(name, line) for line in lamp.lines] for strip, name in maps.items()}
+    gates = pretrained_snapshots("gmlp") | {8000: LanguageModel.from_pretrained("gmlp").state_dict()}
+    chance, settings, expected = random.Random(0), [], []
+    for _ in range(100):
+        number, mean = chance.randrange(2), chance.random() < 0.5
+        t, layer, head, block = (chance.randrange(n) for n in (len(lamp.lines[number]), 4, 4, 8))
+        step = chance.choice(list(gates))
+        given = f"line={number + 1}&t={t}&layer={layer + 1}&head={head + 1}&block={block + 1}&step={step}"
+        settings.append([f"#reading-lamp?{given}&averaged={int(mean)}", lamp.strips])
+        gate = gates[step][f"body.{block}.gate.weight"][:31, :31].tril()
+        rows = [(averaged(gate) if mean else gate)[t], *(maps[s][number][layer, head, t] for s in maps)]
+        expected.append([(row / row.abs().max()).tolist() for row in (rows[1], rows[2], rows[0])])
+    for (address, _), shades, rows in zip(settings, page.evaluate(ASK, settings), expected, strict=True):
+        for strip, shade, row in zip(lamp.strips, shades, rows, strict=True):
+            assert len(shade) == len(lamp.lines["line=2" in address]), (strip, address)
+            wanted = row[: len(shade)] + [0] * (len(shade) - len(row))
+            assert shade == pytest.approx(wanted, abs=0.02), (strip, address)
+
+
+def test_the_lamp_says_how_toeplitz_a_gate_is_and_averages_it(page):
+    show(page, ReadingLamp("gate"))
+    gate = LanguageModel.from_pretrained("gmlp").state_dict()["body.0.gate.weight"][:31, :31].tril()
+    share = (averaged(gate).square().sum() / gate.square().sum()).item()
+    assert f"τ = {share:.2f}" in page.inner_text(".strip .name")
+    page.click("text=Replace diagonals")
+    assert "τ = 1.00" in page.inner_text(".strip .name")
+    before = page.evaluate(SHADES, "gate")
+    page.click("text=“Once more")
+    assert page.evaluate(SHADES, "gate")[: len(before)] == before  # the gate reads every line alike
+
+
+def test_touching_a_character_moves_the_lamp_and_arrows_move_it_on(page):
+    show(page, ReadingLamp("attention"))
+    page.locator(".line span").nth(7).click()
+    assert "From character 7, “o”" in page.inner_text("p[aria-live]")
+    page.keyboard.press("ArrowLeft")
+    assert "From character 6, a space" in page.inner_text("p[aria-live]")
+    assert page.locator("label").count() == 3  # character, layer, head
+
+
+def test_a_lamp_refuses_what_it_cannot_show():
+    with pytest.raises(ValueError, match="strips is 'rnn'; expected one of 'attention'"):
+        ReadingLamp("rnn")
+    for lines in ([], [""], ["a" * 65]):
+        with pytest.raises(ValueError, match="expected at least one line, of 1 to 64 characters each"):
+            ReadingLamp("gate", lines=lines)
+
+
+def test_a_link_restores_a_kernel(page, tmp_path):
+    file = tmp_path / "bench.html"
+    file.write_text(f"<meta charset=utf-8>{KernelBench(learned=True)._repr_html_()}", encoding="utf-8")
+    page.goto(f"{file.as_uri()}#kernel-bench?d=3&f=0.4&w=1 -1 x")
+    assert bars(page) == pytest.approx([1, -1, 1 / 6], abs=1e-3)
+    again = page.get_attribute("text=Link to this setting", "href")
+    assert again == "#kernel-bench?d=3&f=0.40&w=1+-1+0.1667"
+    page.goto(f"{file.as_uri()}#kernel-bench?of=keys&layer=2&channel=5&step=1000")  # the same page: no load
+    assert "The kernel of keys in layer 2, channel 5, at training step 1,000" in page.inner_text("p[aria-live]")
+
+
+# The height of an instrument after each of n moves of a slider or a button, as by chance.
+WALK = """(root, n) => Array.from({length: n}, (_, i) => {
+    const all = [...root.querySelectorAll("input, button")];
+    const control = all[i * 7919 % 10007 % all.length];
+    if (control.tagName === "BUTTON") control.click();
+    else {
+        const places = Math.round((control.max - control.min) / control.step) + 1;
+        control.value = +control.min + i * 6151 % 9973 % places * control.step;
+        control.dispatchEvent(new Event("input"));
+    }
+    return root.getBoundingClientRect().height;
+})"""
+
+
+@pytest.mark.parametrize("name", INSTRUMENTS)
+@pytest.mark.parametrize("width", [390, 1440])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, width, name):
+    page.set_viewport_size({"width": width, "height": 900})
+    show(page, INSTRUMENTS[name])
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for slider in page.locator("input").all():
+        assert slider.bounding_box()["height"] >= 24
+        slider.press("End")
+        assert slider.get_attribute("aria-valuetext") == slider.locator("+ output").inner_text()
+    assert len(set(page.locator(".instrument").evaluate(WALK, 100))) == 1
+
+
+@pytest.mark.skipif(not (SITE / "book" / "index.html").exists(), reason="no built book: run `make book`")
+@pytest.mark.parametrize("path", ["book/index", *(f"notebooks/{name}" for name in run_notebooks.chapters()[:5])])
+def test_nothing_moves_below_an_instrument_of_the_site(page, address, path):
+    browser.visit(page, f"{address}/{path}.html")
+    for width in (320, 390, 700, 1280, 1366):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(300)  # the sidebar takes its time
+        heights = [set(root.evaluate(WALK, 100)) for root in page.locator(".instrument").all()]
+        assert heights
+        assert {len(found) for found in heights} == {1}
+
+
+def test_without_javascript_a_still_and_its_sentence_remain(page):
+    for mechanism in MODULES:
+        show(page, LeakLab())
+        first = {key: start for key, (*_, start) in page.evaluate(f"LeakLab.MECHANISMS.{mechanism}.sliders").items()}
+        depends = [row.nonzero().flatten().tolist() for row in LeakLab(mechanism).depends()]
+        assert depends == expected(mechanism, first)
+    for instrument in INSTRUMENTS.values():
+        text = instrument._repr_html_()
+        assert "which needs JavaScript" in repr(instrument)
+        assert f"<p>{instrument!r}</p></div><script>" in text
+    assert "6 of 24 outputs see their future" in repr(LeakLab())
+    assert "leave 0.37 of a wave" in repr(KernelBench())
+    assert shipped_attention("transformer", "To be, or not to be")[0, 0, -1].argmax() == 18
+    assert "of “To be, or not to be” reads itself most" in repr(ReadingLamp())
+    with pytest.raises(ValueError, match="mechanism is 'rnn'; expected one of 'attention'"):
+        LeakLab("rnn")
+
+
+def test_an_instrument_leaves_the_readers_random_numbers_alone():
+    torch.manual_seed(0)
+    for make in (ReadingLamp, lambda: KernelBench(learned=True)):
+        make()._repr_html_()
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    assert torch.equal(after, torch.rand(1))
+
+
+def test_the_scripts_are_small():
+    for name in INSTRUMENTS:
+        assert len(gzip.compress(script(name).encode())) < 8_000
+    assert not [file.name for file in FOLDER.glob("*.js") if file.stem not in (*INSTRUMENTS, "instruments")]

@@ -1,0 +1,272 @@
+"""What the book shows to the world: the landing page, what search engines see, pictures, links, workflows."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+from declared import STUDIES
+
+from tools.make import offline, repository, screenshots
+from tools.notebooks import chapters, folding
+from tools.site import check, landing, meta
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
+RESULTS = ROOT / "experiments" / "results"
+WORDS, LINES = 200, 40  # read in a minute: words of prose, lines of code
+DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
+
+needs_site = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
+
+
+def page(name: str) -> BeautifulSoup:
+    return BeautifulSoup((SITE / name).read_text(encoding="utf-8"), "html.parser")
+
+
+# Findings and cards
+
+
+def scored(study: str, name: str, seq_len: int = 64) -> list[float]:
+    """Test losses of a study of the protocol at a context, by seed, from the lines of the file."""
+    records = [json.loads(line) for line in (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8").splitlines()]
+    mine = [r for r in records if (r["run"]["name"], r["role"]) == (name, "reported")]
+    mine = [r for r in mine if r["run"]["training"]["seq_len"] == seq_len]
+    mine.sort(key=lambda r: r["run"]["training"]["seed"])
+    return [r["test"]["loss"] for r in mine]
+
+
+def mean_difference(ours: list[float], theirs: list[float]) -> str:
+    assert len(ours) == len(theirs)
+    return f"{statistics.mean(a - b for a, b in zip(ours, theirs, strict=True)):+.3f}".replace("-", "−")
+
+
+def test_findings_are_what_the_records_and_the_chapters_say():
+    shallow, one_rate, toeplitz = map(landing.finding, landing.SAYS["findings"])
+    ours = scored("shortening", "hourglass, factor 4, equal time", 1024)
+    eight, two = (
+        mean_difference(ours, scored("shortening", f"baseline, {n} layers, equal time", 1024)) for n in (8, 2)
+    )
+    assert shallow["numbers"] == f"{eight}, then {two}"
+    card = next(line for line in chapters.prose("04-hourglass").splitlines() if line.startswith("| We measured"))
+    assert f"eight plain layers: {eight} " in card
+    behind = re.search(r"\[.*\]", shallow["says"])[0]
+    assert f"two: {two} {behind}" in card
+    declared = [
+        [label.split(", equal time")[0] for _, label in pair]
+        for pair in STUDIES["shortening"].figures["equal time, context 1024"]
+    ]
+    assert [list(pair) for pair in landing.SHORTENING] == declared
+
+    stored = (ROOT / "notebooks" / "01-transformer.ipynb").read_text(encoding="utf-8")
+    for rate, lead in zip(("0.001", "0.004"), one_rate["numbers"].split(" or "), strict=True):
+        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table 1.6
+    own = re.search(r"it is −(\d\.\d+),", one_rate["says"])[1]
+    assert f"the lead is {own}" in chapters.prose("01-transformer")
+
+    dense, short = scored("gate-kinds", "split"), scored("gate-kinds", "split, 8 near")
+    assert toeplitz["numbers"] == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)
+    declared = [[label.split(", 0.8M")[0] for _, label in pair] for pair in STUDIES["gate-kinds"].figures["matrices"]]
+    assert [list(pair) for pair in landing.MATRICES] == declared
+    assert toeplitz["headline"] == "64 weights beat 2,080"
+    assert "64 numbers in place of 2,080" in chapters.prose("05-gmlp")
+    assert f"gets {mean_difference(short, dense)} of it" in toeplitz["says"]
+
+
+def test_a_finding_that_the_records_no_longer_support_stops_the_build(monkeypatch):
+    load = landing.study.load_study
+
+    def exchanged(name):
+        records = load(name)
+        for record in records:
+            model = record["run"]["name"]
+            record["run"]["name"] = {"split, Toeplitz": "split", "split": "split, Toeplitz"}.get(model, model)
+        return records
+
+    monkeypatch.setattr(landing.study, "load_study", exchanged)
+    with pytest.raises(ValueError, match="no longer say that a Toeplitz matrix is ahead"):
+        landing.one_weight_for_a_distance()
+
+
+def test_there_is_a_card_for_each_chapter_in_its_order():
+    cards = BeautifulSoup(landing.cards(), "html.parser").select("li")
+    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    names = re.findall(r"file: notebooks/(\S+)", toc)
+    assert [card.select_one("h3 a")["href"] for card in cards] == [f"../notebooks/{name}.html" for name in names]
+    for card, name in zip(cards, names, strict=True):
+        assert card.select_one("h3").get_text() == ". ".join(chapters.title(name)).replace("'", "’")
+        assert landing.colab(name) in [link["href"] for link in card.select(".more a")]
+
+
+def test_the_first_page_speaks_of_chapters_and_sections_that_there_are():
+    assert landing.SAYS["cards"].keys() <= set(landing.in_the_book())
+    for claim in landing.SAYS["findings"]:
+        assert claim["section"] in [cell.section for cell in chapters.cells(claim["chapter"])]
+        assert claim["figure"] in [
+            folding.anchor(caption) for _, caption in chapters.captioned(claim["chapter"]) if caption
+        ]
+
+
+@pytest.mark.parametrize("name", landing.in_the_book())
+def test_a_chapter_takes_as_long_to_read_as_it_says(name):
+    """What is seen without unfolding anything, to five minutes."""
+    words = len(DETAILS.sub("", chapters.prose(name)).split())
+    lines = sum(len(cell.node.source.splitlines()) for cell in chapters.cells(name) if cell.is_teaching)
+    assert abs(landing.minutes(name) - (words / WORDS + lines / LINES)) <= 3
+    assert 25 <= landing.minutes(name) <= 40
+
+
+def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatch):
+    monkeypatch.delitem(landing.SAYS["cards"], "05-gmlp")
+    card = BeautifulSoup(landing.cards(), "html.parser").select("li")[4]
+    assert "No attention: one learned matrix says how much each position reads" in card.get_text()
+
+
+# What others see
+
+
+@needs_site
+def test_each_page_says_what_it_is_and_where():
+    base = repository.site(repository.address())
+    pages = [p for p in sorted(SITE.rglob("*.html")) if not {"_static", "_modules"} & set(p.parts)]
+    named = [str(path.relative_to(SITE)) for path in pages]
+    book = [name for name in named if name.startswith(("book/", "notebooks/"))]
+    assert "notebooks/01-transformer.html" in book
+    descriptions = {}
+    for name in book:
+        text = (SITE / name).read_text(encoding="utf-8")
+        head = BeautifulSoup(text[: text.index("</head>")], "html.parser")  # the rest would take seconds
+        tags = {tag.get("property") or tag.get("name"): tag.get("content") for tag in head.select("meta")}
+        assert head.select_one("link[rel=canonical]")["href"] == tags["og:url"] == f"{base}{name}"
+        assert 40 <= len(tags["description"]) <= meta.LENGTH
+        assert not re.search(r"[\\$*]", tags["description"]), name
+        assert head.title.get_text().startswith(tags["og:title"])
+        assert (SITE / tags["og:image"].removeprefix(base)).exists()
+        descriptions.setdefault(tags["description"], []).append(name)
+    chapters_of = [names for names in descriptions.values() if any(n.startswith("notebooks/") for n in names)]
+    assert all(len(names) == 1 for names in chapters_of), "two chapters with one description"
+    assert page("book/index.html").title.get_text() == "Efficient Transformers, Annotated"
+    listed = re.findall(r"<loc>(.*?)</loc>", (SITE / "sitemap.xml").read_text(encoding="utf-8"))
+    assert listed == sorted(f"{base}{name}" for name in book)
+
+
+@needs_site
+def test_a_wrong_address_and_the_root_lead_to_the_book():
+    base = repository.site(repository.address())
+    links = [link["href"] for link in page("404.html").select("a")]
+    assert len(links) == 2
+    assert all(link.startswith(base) and (SITE / link.removeprefix(base)).exists() for link in links)
+    root = page("index.html")
+    assert root.select_one("h1").get_text() == "Efficient Transformers, Annotated"
+    assert root.select_one("main a")["href"] == "book/index.html"
+    assert "url=book/index.html" in root.select_one("meta[http-equiv=refresh]")["content"]
+
+
+@needs_site
+@pytest.mark.parametrize("name", screenshots.STORED)
+def test_a_stored_picture_is_not_older_than_its_page(name):
+    shown = screenshots.shown(screenshots.STORED[name])
+    assert screenshots.hash_in(screenshots.FOLDER / name) == shown, "run `make pictures`, and look at them"
+
+
+def test_the_build_finds_links_that_lead_nowhere(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.html").write_text(
+        '<p id="here"><a href="#here">x</a><a href="#gone">x</a><a href="../two.html#b%C3%A9">x</a>'
+        '<a href="../two.html#c">x</a><img src="no.png"><a href="https://example.org/#no">x</a></p>'
+        '<script>let x = \'<a href="none.html">\';</script><script src="gone.js"></script>'
+    )
+    (tmp_path / "two.html").write_text('<h1 id="bé">x</h1>')
+    assert check.broken_links(tmp_path) == [
+        "a/one.html: #gone",
+        "a/one.html: ../two.html#c",
+        "a/one.html: gone.js",
+        "a/one.html: no.png",
+    ]
+
+
+def test_a_chapters_variable_does_not_explain_a_function_of_the_same_name():
+    explanations = chapters.explanations()
+    assert any("whole = sum(" in cell.node.source for cell in chapters.cells("06-head-to-head"))
+    assert not {"whole", "recorded", "shipped"} & explanations.keys()
+    assert explanations["peak_memory"].how == "Used"
+
+
+# Plain Sphinx
+
+
+def article(path: Path) -> str:
+    """What a page of the book says, without white space, which themes set differently."""
+    found = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select_one(".bd-article")
+    for element in found.select("script, style"):
+        element.decompose()
+    said = "".join(found.get_text().split())
+    said = said.replace("~typing.", "")  # which Sphinx 7 leaves in some signatures
+    return said.replace("abstractmethod", "abstract")  # Sphinx 9's word for it
+
+
+@needs_site
+@pytest.mark.long
+def test_plain_sphinx_builds_the_same_pages():
+    subprocess.run(["make", "sphinx", f"PYTHON={sys._base_executable}"], cwd=ROOT, check=True)
+    python = ROOT / ".sphinx" / "bin" / "python"
+    without = subprocess.run([python, "-c", "import jupyter_book"], capture_output=True, text=True)
+    assert "ModuleNotFoundError" in without.stderr
+    plain = ROOT / "_build" / "sphinx" / "html"
+    pages = [p.relative_to(SITE) for folder in ("book", "notebooks") for p in sorted((SITE / folder).rglob("*.html"))]
+    assert len(pages) > 40
+    assert [str(name) for name in pages if article(SITE / name) != article(plain / name)] == []
+
+
+# Workflows
+
+
+@pytest.mark.parametrize("name", ["publish", "release"])
+def test_a_placeholder_for_the_owner_is_not_published(name, tmp_path):
+    text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8")
+    checkout, check = yaml.safe_load(text)["jobs"]["build"]["steps"][:2]
+    assert checkout["uses"].startswith("actions/checkout@")
+    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    for owner, status in (("OWNER", 1), ("somebody", 0)):
+        address = f"https://github.com/{owner}/some-book"
+        (tmp_path / "_config.yml").write_text(config.replace(repository.address(), address), encoding="utf-8")
+        assert subprocess.run(["bash", "-e", "-c", check["run"]], cwd=tmp_path).returncode == status
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_workflow_pins_its_actions_and_has_no_right_that_it_does_not_name(path):
+    text = path.read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {}
+    assert all("timeout-minutes" in job and "permissions" in job for job in workflow["jobs"].values())
+    used = re.findall(r"uses: (.*)", text)
+    assert [action for action in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+(\.\d+)+", action)] == []
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in re.findall(r"\bmake ([^\n]*)", text):
+        names = [word for word in command.split() if "=" not in word]
+        assert [name for name in names if not re.search(rf"^{name}:", targets, re.MULTILINE)] == []
+
+
+def test_the_offline_zip_is_made_from_all_that_the_package_is_made_from():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for folder in project["tool"]["setuptools"]["package-dir"].values():
+        assert any((ROOT / folder).is_relative_to(ROOT / part) for part in offline.PARTS), folder
+
+
+def test_what_cells_may_take_from_earlier_ones_is_there():
+    """Where one line of the preface fails, the names of all cells lose their links, and nothing says so."""
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    preface = config["sphinx"]["config"]["codeautolink_global_preface"]
+    imports = [line for line in preface.splitlines() if line.startswith("from ")]
+    assert len(imports) > 5
+    for line in imports:
+        exec(line, {})
+    assert set(re.findall(r"(?<== )(\w+)\(", preface)) <= set(re.findall(r"\w+", " ".join(imports))) | {"load_corpus"}

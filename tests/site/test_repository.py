@@ -1,0 +1,289 @@
+"""What lies around the book: its address, the same wherever it stands; what is released; the habits of the house."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from datetime import date
+from importlib.metadata import metadata, requires
+from pathlib import Path
+
+import pytest
+import yaml
+from helpers import refuse_another_tree
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import efficient_transformers
+from tools.make import repository
+
+ROOT = Path(__file__).parents[2]
+
+# Repositories of others that the chapters link to.
+CITED = {"google-research/google-research", "google/trax", "karpathy/nanoGPT", "karpathy/nanochat"}
+CITED |= {"MorionNa/civil-engineering-llm-wiki"}
+
+
+def test_all_places_agree_with_the_address_of_record():
+    wanted = repository.slug(repository.address())
+    found = repository.occurrences()
+    assert {slug for _, slug in found} - CITED == {wanted}
+    places = {path.name for path, _ in found}
+    assert {"README.md", "pyproject.toml", "CITATION.cff", "01-transformer.md", "01-transformer.ipynb"} <= places
+
+
+def test_the_citation_has_the_packages_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == efficient_transformers.__version__
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def tracked(*patterns):
+    """The files of the repository, or those below some folders or of some patterns."""
+    listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for name in tracked():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def run(copy, url):
+    command = [sys.executable, "-m", "tools.make.repository", url]
+    return subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+
+
+def test_make_repository_rewrites_every_place_and_back(copy):
+    old = repository.address()
+    assert run(copy, "https://github.com/somebody/some-book").returncode == 0
+    assert [name for name in tracked() if repository.slug(old).encode() in (copy / name).read_bytes()] == []
+    assert "url: https://github.com/somebody/some-book\n" in (copy / "_config.yml").read_text(encoding="utf-8")
+    assert run(copy, old).returncode == 0
+    assert (copy / "README.md").read_text() == (ROOT / "README.md").read_text()
+
+
+def test_what_is_not_an_address_is_refused(copy):
+    refused = run(copy, "somebody/some-book")
+    assert refused.returncode != 0
+    assert "expected https://github.com/owner/name" in refused.stderr
+
+
+def pins():
+    """What requirements.txt names, each with its version."""
+    return dict(line.split("==") for line in read("requirements.txt").splitlines())
+
+
+def test_what_is_pinned_is_for_every_python_that_the_readme_names():
+    """One package once asked for 3.11.5, which Debian 12 does not have."""
+    asked = {name: metadata(name)["Requires-Python"] or "" for name in pins()}
+    assert len(asked) > 100
+    assert [name for name, pythons in asked.items() if "3.11.0" not in SpecifierSet(pythons)] == []
+
+
+# What is released
+
+BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist'); build_meta.build_wheel('dist')"
+
+
+def test_a_release_has_every_file_of_the_package_and_no_test_without_its_tools(copy):
+    built = subprocess.run([sys.executable, "-c", BUILD], cwd=copy, capture_output=True, text=True, check=True)
+    assert "would be ignored" not in built.stdout + built.stderr  # a later setuptools leaves such files out
+    (sdist,), (wheel,) = (copy / "dist").glob("*.tar.gz"), (copy / "dist").glob("*.whl")
+    shutil.unpack_archive(sdist, copy / "dist")
+    shutil.unpack_archive(wheel, copy / "dist" / "wheel", "zip")
+    sources = copy / "dist" / sdist.name.removesuffix(".tar.gz")
+    project = tomllib.loads(read("pyproject.toml"))
+    for package, folder in project["tool"]["setuptools"]["package-dir"].items():
+        installed = copy / "dist" / "wheel" / package.replace(".", "/")
+        for name in tracked(folder):
+            assert (sources / name).read_bytes() == (ROOT / name).read_bytes()
+            assert (installed / Path(name).relative_to(folder)).read_bytes() == (ROOT / name).read_bytes()
+    assert not (sources / "tests").exists()
+
+
+def test_pytorch_with_cuda_can_be_avoided_as_the_pages_say():
+    """A pin of 2.13.0 takes 2.13.0+cpu where an index has it; a pin of 2.13.0+cpu would need that index."""
+    assert [version for version in pins().values() if "+" in version] == []
+    torch = pins()["torch"]
+    assert f"{torch}+cpu" in SpecifierSet(f"=={torch}")
+    assert Version(f"{torch}+cpu") > Version(torch)
+    (variable,) = set(re.findall(r"(?m)^export (\S+=\S+)$", read("README.md") + read("book/how-to-read.md")))
+    (from_container,) = json.loads(read(".devcontainer/devcontainer.json"))["containerEnv"].items()
+    assert variable.split("=") == list(from_container)
+
+
+@pytest.mark.parametrize(("tag", "status"), [("v0.1.0", 1), ("v0.1.1", 0)])
+def test_nothing_is_released_that_the_changelog_does_not_name(tag, status, tmp_path):
+    steps = yaml.safe_load(read(".github/workflows/release.yml"))["jobs"]["build"]["steps"]
+    (check,) = [step["run"] for step in steps if "CHANGELOG.md" in step.get("run", "")]
+    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n\n## [0.1.1] - 2026-12-24\n\n0.1.0 has no section.\n")
+    ran = subprocess.run(["bash", "-e", "-c", check], cwd=tmp_path, env={"GITHUB_REF_NAME": tag})
+    assert ran.returncode == status
+
+
+# Habits
+
+FORMS = sorted(set(tracked(".github/ISSUE_TEMPLATE")) - {".github/ISSUE_TEMPLATE/config.yml"})
+HOOKS = [hook for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"] for hook in repo["hooks"]]
+
+
+def test_the_changelog_begins_with_what_is_unreleased_and_goes_back_in_time():
+    first, *released = re.findall(r"(?m)^## (.*)$", read("CHANGELOG.md"))
+    assert first == "[Unreleased]"
+    versions = [re.fullmatch(r"\[(.+)\] - (\S+)", heading).groups() for heading in released]
+    times = [(Version(version), date.fromisoformat(day)) for version, day in versions]
+    assert times == sorted(times, reverse=True)
+    assert [version for version, _ in times if version > Version(efficient_transformers.__version__)] == []
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"(?m)^### (.*)$", read("CHANGELOG.md"))) <= kinds
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: Path(path).stem)
+def test_an_issue_form_has_what_github_asks_of_one(path):
+    form = yaml.safe_load(read(path))
+    assert set(form) == {"name", "description", "title", "body"}
+    assert all(form[key].strip() for key in ("name", "description", "title"))
+    assert all(field["attributes"]["label"].strip() for field in form["body"])
+    assert {field["type"] for field in form["body"]} <= {"input", "textarea", "dropdown"}
+    assert all(re.fullmatch(r"[\w-]+", field["id"]) for field in form["body"])
+    assert len({field["id"] for field in form["body"]}) == len(form["body"])
+    for field in form["body"]:
+        options = field["attributes"].get("options", [])
+        assert (field["type"] == "dropdown") == bool(options)
+        assert len(set(options)) == len(options)
+        assert field["validations"] == {"required": True}
+
+
+def test_there_is_a_form_for_a_statement_a_cell_and_a_barrier_and_a_way_around_them():
+    assert [Path(path).stem for path in FORMS] == ["accessibility", "broken-cell", "wrong-statement"]
+    assert len({yaml.safe_load(read(path))["name"] for path in FORMS}) == len(FORMS)
+    assert yaml.safe_load(read(".github/ISSUE_TEMPLATE/config.yml")) == {"blank_issues_enabled": True}
+
+
+def test_the_command_that_a_form_asks_for_prints_versions():
+    form = yaml.safe_load(read(".github/ISSUE_TEMPLATE/broken-cell.yml"))
+    (field,) = [field for field in form["body"] if field["id"] == "versions"]
+    python, *arguments = shlex.split(field["attributes"]["placeholder"])
+    assert python == "python"
+    ran = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+    assert efficient_transformers.__version__ in ran.stdout
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
+def test_a_hook_runs_a_tool_of_the_environment_on_files_that_there_are(hook):
+    tool, *arguments = shlex.split(hook["entry"])
+    assert (hook["language"], Path(tool).parent) == ("system", Path(".venv/bin"))
+    files = [name for name in tracked() if re.search(hook.get("files", r"^tests/.*\.py$"), name)]
+    assert files
+    command = [Path(sys.executable).parent / Path(tool).name, *arguments]
+    ran = subprocess.run([*command, *(files if hook.get("pass_filenames", True) else [])], cwd=ROOT, check=False)
+    assert ran.returncode == 0
+
+
+def test_no_hook_asks_the_network():
+    assert [repo["repo"] for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]] == ["local"]
+
+
+def test_dependabot_looks_after_actions_and_pins_and_waits_a_week():
+    updates = yaml.safe_load(read(".github/dependabot.yml"))["updates"]
+    assert [update["package-ecosystem"] for update in updates] == ["github-actions", "pip"]
+    assert all((ROOT / update["directory"].strip("/")).is_dir() for update in updates)
+    assert all(update["cooldown"]["default-days"] >= 7 for update in updates)
+
+
+def test_dependabot_proposes_no_version_that_another_pin_refuses():
+    versions = {canonicalize_name(name): Version(version) for name, version in pins().items()}
+    refused = set()
+    for need in (Requirement(text) for name in versions for text in requires(name) or []):
+        name = canonicalize_name(need.name)
+        if name in versions and (need.marker is None or need.marker.evaluate({"extra": ""})):
+            old = versions[name]
+            newer = {"minor": f"{old.major}.{old.minor + 1}.0", "patch": f"{old.major}.{old.minor}.{old.micro + 1}"}
+            refused |= {(name, part) for part, version in newer.items() if version not in need.specifier}
+    _, pip = yaml.safe_load(read(".github/dependabot.yml"))["updates"]
+    majors, *held = [
+        (rule["dependency-name"], [kind.removeprefix("version-update:semver-") for kind in rule["update-types"]])
+        for rule in pip["ignore"]
+    ]
+    assert majors == ("*", ["major"])
+    assert {(canonicalize_name(name), part) for name, parts in held for part in parts} == refused
+
+
+@pytest.mark.parametrize("line", [line for line in read(".gitattributes").splitlines() if line and line[0] != "#"])
+def test_each_pattern_of_git_attributes_matches_a_file(line):
+    assert tracked(line.split()[0])
+
+
+def test_what_commands_write_is_folded_in_reviews_and_what_people_write_is_not():
+    asked = ["git", "check-attr", "linguist-generated", "--", *tracked()]
+    listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    folded = {line.partition(": ")[0] for line in listed if line.endswith(": set")}
+    assert set(tracked("notebooks", "*.jsonl", "src/efficient_transformers/weights")) <= folded
+    assert [name for name in folded if Path(name).suffix == ".py" or name.startswith(("book/", "tests/"))] == []
+
+
+def test_files_are_as_the_editors_are_told():
+    told = configparser.ConfigParser()
+    told.read_string("[top]\n" + read(".editorconfig"))
+    assert told["*"]["end_of_line"] == "lf"
+    assert told["*"]["insert_final_newline"] == "true"
+    texts = {
+        name: (ROOT / name).read_bytes() for name in tracked() if Path(name).suffix not in (".png", ".safetensors")
+    }
+    assert [name for name, text in texts.items() if b"\r" in text or text[-1:] not in (b"\n", b"")] == []
+    assert [name for name, text in texts.items() if re.search(rb"(?m)^\t", text)] == ["Makefile"]
+    python = told["*.{py,toml}"]
+    assert [n for n in tracked("*.py", "*.toml") if re.search(rb"(?m)[ \t]$", texts[n])] == []
+    assert int(python["max_line_length"]) == tomllib.loads(read("pyproject.toml"))["tool"]["ruff"]["line-length"]
+
+
+def test_the_container_has_the_lowest_python_and_makes_the_book():
+    container = json.loads(read(".devcontainer/devcontainer.json"))
+    (python,) = re.findall(r"python:(\d+\.\d+)-", container["image"])
+    assert tomllib.loads(read("pyproject.toml"))["project"]["requires-python"] == f">={python}"
+    assert " chromium " in container["onCreateCommand"]
+    assert container["postCreateCommand"] == "make book"
+
+
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/PULL_REQUEST_TEMPLATE.md", ".pre-commit-config.yaml"]
+
+
+@pytest.mark.parametrize("name", [*PAGES, ".github/dependabot.yml", ".devcontainer/devcontainer.json"])
+def test_what_a_page_says_to_make_can_be_made(name):
+    targets = re.findall(r"(?m)^([a-z-]+):", read("Makefile"))
+    asked = re.findall(r"(?m)(?:[`\"]|^)make ([a-z-]+)", read(name))
+    assert asked
+    assert set(asked) <= set(targets)
+
+
+def test_a_package_or_results_of_another_tree_are_not_judged(tmp_path):
+    with pytest.raises(pytest.UsageError, match=r"expected it in .*src: install this tree, by `pip install --editable"):
+        refuse_another_tree(tmp_path)
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    for folder in ("experiments", "benchmarks"):
+        shutil.copytree(ROOT / folder / "results", tmp_path / folder / "results")
+    code = tmp_path / "src" / "efficient_transformers" / "__init__.py"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(efficient_transformers, "__file__", str(code))
+        refuse_another_tree(tmp_path)
+        with (tmp_path / "experiments" / "results" / "depth.jsonl").open("a") as file:
+            file.write("{}\n")
+        with pytest.raises(pytest.UsageError, match=r"recorded is .*, which has other results than .*experiments"):
+            refuse_another_tree(tmp_path)

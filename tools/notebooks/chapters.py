@@ -1,0 +1,158 @@
+"""The chapters as data: sections, definitions, equations, figures, exercises, read from their text.
+
+Pages are made from it (tools.site.pages), and tests hold the chapters to it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from tools.notebooks import folding
+from tools.notebooks import run_notebooks
+from nbformat import NotebookNode
+
+SECTION = re.compile(r"^## (\d+\.\d+) (.+)$", re.MULTILINE)
+TAG = re.compile(r"\\tag\{(\d+\.\d+)\}")
+NUMBER = re.compile(r"\((\d+\.\d+)\)")
+TITLE = re.compile(r"^# (\d+)\. (.+)$", re.MULTILINE)
+EXERCISE = re.compile(r"^### Exercise (\d+\.\d+): (.+)$", re.MULTILINE)
+BACKQUOTED = re.compile(r"`([A-Za-z_]\w+)(?:\(.*?\))?`")
+KIND = re.compile(r"\s*\*(\w+) · (\w+)\*\s*$", re.MULTILINE)
+
+
+@dataclass
+class Cell:
+    """A cell, the number of the section that it stands in, and its syntax tree where it is code."""
+
+    section: str
+    node: NotebookNode
+
+    @property
+    def is_code(self) -> bool:
+        return self.node.cell_type == "code"
+
+    @property
+    def is_teaching(self) -> bool:
+        """Code that a reader sees at once."""
+        tags = self.node.metadata.get("tags", [])
+        return self.is_code and not {"fold", "remove-cell"} & set(tags)
+
+    @property
+    def tree(self) -> ast.Module:
+        return folding.tree(self.node.source if self.is_code else "")
+
+    def definitions(self) -> list[ast.ClassDef | ast.FunctionDef]:
+        return [n for n in self.tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))]
+
+
+class Explanation(NamedTuple):
+    how: str
+    section: str
+    equations: list[str]
+
+
+class Exercise(NamedTuple):
+    number: str
+    title: str
+    kind: str
+    difficulty: str
+
+
+@cache
+def cells(name: str) -> list[Cell]:
+    """The cells of a chapter in their order; those before the first section are in section ''."""
+    section, found = "", []
+    for node in run_notebooks.source(name).cells:
+        if node.cell_type == "markdown" and (headings := SECTION.findall(node.source)):
+            section = headings[-1][0]
+        found.append(Cell(section, node))
+    return found
+
+
+def prose(name: str) -> str:
+    return "\n\n".join(cell.node.source for cell in cells(name) if not cell.is_code)
+
+
+def title(name: str) -> tuple[str, str]:
+    """Number and title of a chapter."""
+    match = TITLE.search(prose(name))
+    if match is None:
+        raise ValueError(f"{name} has no title '# N. Title'")
+    return match[1], match[2]
+
+
+def equations(name: str) -> list[str]:
+    """The numbers of its equations, in their order."""
+    return TAG.findall(prose(name))
+
+
+def implementations(name: str) -> dict[str, list[str]]:
+    """The names of the definitions whose docstring names an equation in its first line, by the equation's number."""
+    found: dict[str, list[str]] = {}
+    for node in (n for cell in cells(name) for d in cell.definitions() for n in ast.walk(d)):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            for number in NUMBER.findall((ast.get_docstring(node) or "").partition("\n")[0]):
+                found.setdefault(number, []).append(node.name)
+    return found
+
+
+def exercises(name: str) -> list[Exercise]:
+    """Its exercises; kind and difficulty are empty where the line after the heading does not say them."""
+    text, found = prose(name), []
+    for heading in EXERCISE.finditer(text):
+        kind = KIND.match(text, heading.end())
+        found.append(Exercise(heading[1], heading[2].strip(), *(kind.groups() if kind else ("", ""))))
+    return found
+
+
+def sections() -> list[str]:
+    """The numbers of all sections of all chapters."""
+    return [number for name in run_notebooks.chapters() for number, _ in SECTION.findall(prose(name))]
+
+
+def captioned(name: str) -> Iterator[tuple[Cell, re.Match[str] | None]]:
+    """Each code cell with the caption that stands after it, if one does."""
+    all_cells = cells(name)
+    for cell, following in zip(all_cells, [*all_cells[1:], None], strict=True):
+        if cell.is_code:
+            text = following.node.source.lstrip() if following and not following.is_code else ""
+            yield cell, folding.CAPTION.match(text)
+
+
+@cache
+def imports(name: str) -> set[str]:
+    """The names that a chapter imports from the package."""
+    nodes = (node for cell in cells(name) if cell.is_code for node in ast.walk(cell.tree))
+    ours = (n for n in nodes if isinstance(n, ast.ImportFrom) and str(n.module).startswith("efficient_transformers"))
+    return {alias.asname or alias.name for node in ours for alias in node.names}
+
+
+def explanations() -> dict[str, Explanation]:
+    """Where the names of the package are explained: where a chapter first defines one, with its docstring's equations.
+
+    If none does: where prose first has it in backquotes; else, where a cell that is not folded first uses it after the
+    chapter has imported it from the package, or any cell, if it is of ``figures``.
+    """
+    defined: dict[str, Explanation] = {}
+    mentioned: dict[str, Explanation] = {}
+    used: dict[str, Explanation] = {}
+    found = ((imports(name), cell) for name in run_notebooks.chapters() for cell in cells(name) if cell.section)
+    for imported, cell in found:
+        for node in cell.definitions():
+            equations = NUMBER.findall(ast.get_docstring(node) or "")
+            defined.setdefault(node.name, Explanation("Built", cell.section, equations))
+        if not cell.is_code:
+            for word in BACKQUOTED.findall(cell.node.source):
+                mentioned.setdefault(word, Explanation("Explained", cell.section, []))
+        else:
+            for node in ast.walk(cell.tree):
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "figures":  # most are folded
+                    used.setdefault(node.attr, Explanation("Used", cell.section, []))
+                elif isinstance(node, ast.Name) and cell.is_teaching and node.id in imported:
+                    used.setdefault(node.id, Explanation("Used", cell.section, []))
+    return used | mentioned | defined

@@ -1,0 +1,79 @@
+"""Stored pictures: a PNG with a palette in the notebook, and beside the notebook an SVG where that is smaller.
+
+What is notable:
+- a palette makes a quarter of the bytes, and the same bytes each time;
+- notebooks keep PNG, since GitHub shows their SVG with text missing and strict nbval compares it as text; the site
+  takes the SVG (tools.site.images), which is sharp at any size;
+- a picture's metadata names the SVG that was drawn with it, so that a test can tell when one was left behind.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+from itertools import pairwise
+from pathlib import Path
+
+from tools.notebooks import folding
+from nbformat import NotebookNode
+from PIL import Image
+
+from efficient_transformers.book.explorer import few_colors
+
+VECTORS = Path(__file__).parents[2] / "notebooks" / "pictures"
+
+# For the kernel, before the first cell: a picture's metadata also says how large its smallest text is, in CSS pixels,
+# so that a test can tell what is left of it on a phone; and it carries the SVG, which `take_vectors` takes out again.
+MEASURE = """
+from IPython.core import pylabtools
+from matplotlib import rc_context
+from matplotlib.text import Text
+
+def measured(figure, *, draw=pylabtools.retina_figure, **options):
+    data, metadata = draw(figure, **options)
+    sizes = [
+        t.get_fontsize() * (0.7 if "$" in t.get_text() and set("_^") & set(t.get_text()) else 1)  # an index is smaller
+        for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()
+    ]
+    metadata["smallest_text"] = round(min(sizes) * figure.dpi / 72, 1) if sizes else None
+    with rc_context({"svg.hashsalt": "the same names each time"}):
+        metadata["svg"] = pylabtools.print_figure(figure, fmt="svg", metadata={"Date": None})
+    return data, metadata
+
+pylabtools.retina_figure = measured
+"""
+
+
+def small(png: str) -> str:
+    """A PNG, in base64, with a palette; one that has a palette is left as it is, so that twice is the same as once."""
+    drawn = base64.b64decode(png)
+    return png if Image.open(io.BytesIO(drawn)).mode == "P" else base64.b64encode(few_colors(drawn)).decode()
+
+
+def fingerprint(svg: str) -> str:
+    return hashlib.sha256(svg.encode()).hexdigest()[:16]
+
+
+def take_vectors(notebook: NotebookNode) -> dict[str, str]:
+    """The SVGs that the kernel sent, by the anchor of their figure, where they are smaller than the PNG; out of it."""
+    found = {}
+    for cell, following in pairwise(notebook.cells):
+        caption = folding.CAPTION.match(following.source.lstrip())
+        for output in cell.get("outputs", []):
+            about = output.get("metadata", {}).get("image/png", {})
+            svg = about.pop("svg", None)
+            if svg and caption and len(gzip.compress(svg.encode())) < len(base64.b64decode(output.data["image/png"])):
+                found[folding.anchor(caption)] = svg
+                about["vector"] = fingerprint(svg)
+    return found
+
+
+def write_vectors(vectors: dict[str, str], chapter: int) -> None:
+    """Store a chapter's SVGs, and nothing else of that chapter."""
+    VECTORS.mkdir(exist_ok=True)
+    for path in VECTORS.glob(f"fig-{chapter}-*.svg"):
+        path.unlink()
+    for anchor, svg in vectors.items():
+        (VECTORS / f"{anchor}.svg").write_text(svg, encoding="utf-8")

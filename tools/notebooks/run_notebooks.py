@@ -1,0 +1,141 @@
+"""Make notebooks/NN-name.ipynb from book/NN-name.md: execute, and write in a canonical form.
+
+    python -m tools.notebooks.run_notebooks               # every chapter
+    python -m tools.notebooks.run_notebooks 02-primer-ez  # one
+    python -m tools.notebooks.run_notebooks --check       # execute nothing: fail where text and notebook differ
+
+Running twice without a change gives the same bytes, as far as the chapter's own outputs are the same. What the notebook
+has and the text has not: outputs, and what `folding` derives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from pathlib import Path
+
+from tools.notebooks import folding
+import jupytext
+import nbformat
+from tools.notebooks import pictures
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from tqdm import tqdm
+
+ROOT = Path(__file__).parents[2]
+ADDRESS = re.compile(r" at 0x[0-9a-f]{6,16}")
+KERNEL = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3", "file_extension": ".py"},
+}
+PEAK_MEMORY = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+
+
+def chapters() -> list[str]:
+    """Names of the chapters, from the files of book/."""
+    return sorted(p.stem for p in (ROOT / "book").glob("[0-9][0-9]-*.md"))
+
+
+def source(name: str) -> NotebookNode:
+    """The chapter as a notebook without outputs."""
+    notebook = jupytext.read(ROOT / "book" / f"{name}.md", fmt="md:myst")
+    return canonical(notebook)
+
+
+def canonical(notebook: NotebookNode) -> NotebookNode:
+    """The same notebook without anything that differs from run to run."""
+    notebook.metadata = nbformat.from_dict(KERNEL)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    count = 0
+    for i, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{i:03d}"
+        cell.metadata = NotebookNode({k: v for k, v in cell.metadata.items() if k in ("tags", "mystnb")})
+        if cell.cell_type != "code":
+            continue
+        count += 1
+        cell.execution_count = count if cell.outputs or cell.execution_count else None
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = count
+            data = output.get("data", {})
+            if "text/plain" in data:
+                data["text/plain"] = ADDRESS.sub(" at 0xADDRESS", data["text/plain"])
+            if "image/png" in data:
+                data["image/png"] = pictures.small(data["image/png"])
+        cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+    folding.fold(notebook)
+    return notebook
+
+
+def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
+    """Run every cell; return seconds and the kernel's peak memory in GiB."""
+    probe = nbformat.v4.new_code_cell(PEAK_MEMORY)
+    notebook.cells.append(probe)
+    client = NotebookClient(
+        notebook,
+        timeout=600,
+        kernel_name="python3",
+        record_timing=False,
+        store_widget_state=False,
+        coalesce_streams=True,  # how often a kernel flushes depends on the machine
+        resources={"metadata": {"path": str(ROOT / "notebooks")}},
+    )
+    start = time.perf_counter()
+    with client.setup_kernel():
+        client.kc.execute(pictures.MEASURE, silent=True)
+        for i, cell in enumerate(tqdm(notebook.cells, desc=name, unit="cell")):
+            client.execute_cell(cell, i)
+    peak = int(notebook.cells.pop().outputs[0].text)
+    return time.perf_counter() - start, peak / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+def untitled(name: str) -> list[str]:
+    """The folded cells that nothing names."""
+    return [f"{name}: {what}" for what in folding.fold(source(name))]
+
+
+def differences(name: str) -> list[str]:
+    """What is wrong between a chapter's text and its notebook; empty when they agree."""
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    if not path.exists():
+        return [f"{path.name} is missing"]
+    stored = nbformat.read(path, 4)
+    found = []
+    if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4))):
+        found.append("the notebook is not in canonical form")
+    never = sum(c.cell_type == "code" and c.execution_count is None for c in stored.cells)
+    if folding.unfold(source(name)) != folding.unfold(stored):
+        found.append(f"book/{name}.md and the notebook differ")
+    if never:
+        found.append(f"{never} code cells were never executed")
+    return [f"{name}: {what}; run `make notebooks`" for what in found]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="execute nothing")
+    parser.add_argument("names", nargs="*", help=f"chapters, of {chapters()}; by default all")
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(chapters())
+    if unknown:
+        parser.error(f"names is {sorted(unknown)}; expected some of {chapters()}")
+    problems = []
+    for name in arguments.names or chapters():
+        if arguments.check:
+            problems += untitled(name) + differences(name)
+            continue
+        notebook = source(name)
+        seconds, peak = execute(notebook, name)
+        notebook, path = canonical(notebook), ROOT / "notebooks" / f"{name}.ipynb"
+        pictures.write_vectors(pictures.take_vectors(notebook), int(name[:2]))
+        text = nbformat.writes(notebook).rstrip("\n") + "\n"
+        path.write_text(text, encoding="utf-8")
+        problems += untitled(name)
+        print(f"{name}: {seconds:.0f} s, peak memory {peak:.2f} GiB, {len(text) / 1e6:.2f} MB")
+    sys.exit("\n".join(problems) or 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""A Sphinx extension: all that the site has beyond what Sphinx and its public extensions make of the notebooks.
+
+What is notable:
+- STEPS is the whole order: for each event of Sphinx, in the order of a build, what is done before and after what other
+  extensions do then; the priorities that Sphinx asks for follow from it;
+- each file of this folder is about one thing that a reader sees, and names none of Sphinx's events.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from tools.site import (
+    architecture,
+    cells,
+    check,
+    code,
+    finish,
+    images,
+    landing,
+    links,
+    math,
+    meta,
+    models,
+    pages,
+    search,
+    tables,
+)
+
+
+def others() -> None:
+    """Stands in a list for what all other extensions do at its event."""
+
+
+STEPS: dict[str, list[Callable[..., Any]]] = {
+    "config-inited": [others, meta.find_address],
+    "builder-inited": [code.take_every_page_as_changed, others, landing.draw_pictures, search.begin],
+    "env-get-outdated": [others, code.read_every_page],
+    "env-purge-doc": [others, links.forget],
+    # A page is read.
+    "source-read": [others, pages.fill_page, landing.fill, architecture.draw],
+    "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
+    "doctree-read": [
+        cells.fold_cells,  # before codeautolink reads the code
+        cells.take_captions,
+        others,
+        links.find,  # the numbers of the captions
+        links.link_tests,
+        search.name_terms,
+        tables.name_rows,
+        code.add_short_ids,
+    ],
+    # All pages are read.
+    "env-updated": [code.add_module_paths, code.keep_own_names, others],  # before codeautolink takes the names
+    # A page is written.
+    "missing-reference": [others, code.resolve_short_name],
+    "doctree-resolved": [others, links.link_mentions, search.collect],  # what the glossary leads to is linked by then
+    "html-collect-pages": [others, search.add_search_page],
+    "html-page-context": [
+        others,
+        tables.stack_tables,
+        landing.add_style,
+        meta.describe_page,
+        models.prepare_page,
+    ],
+    # All pages are written.
+    "build-finished": [
+        meta.write_extra_pages,  # the root as well, before sphinx-external-toc would write a bare one
+        code.show_linked_code,
+        others,  # codeautolink writes its links
+        code.show_all,
+        landing.write_instrument,
+        search.write_sections,
+        models.write_weights,
+        images.size_images,
+        finish.finish,  # when nobody else will write into pages
+        check.check_links,
+    ],
+}
+MIDDLE = 500  # the priority of who asks for none
+
+
+def setup(app: Any) -> dict[str, bool]:
+    gc.disable()  # the build is short, and looking for cycles in its trees of nodes took a sixth of its time
+    app.add_html_math_renderer("mathml", (math.inline, None), (math.display, None))
+    for event, steps in STEPS.items():
+        for place, step in enumerate(steps, -steps.index(others)):
+            if step is not others:
+                app.connect(event, step, priority=MIDDLE + 20 * place)
+    return {"parallel_read_safe": False, "parallel_write_safe": False}

@@ -1,0 +1,133 @@
+"""On the site: last touches to the pages that are written: lighter, steadier, and with a Content-Security-Policy.
+
+What is notable:
+- the policy allows the scripts that the build wrote into a page, by their hashes, and no others; so there is no handler
+  in an attribute, and static/page.js has those of the theme's two;
+- a page loads the theme's and the extensions' files only if something on it needs them;
+- of the theme's icons, the site keeps those that it shows: 4 kB of fonts instead of 800 kB of fonts and script;
+- a browser breaks lines on both sides of a formula, before its full stop too: what touches one stays with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from fontTools import subset
+from fontTools.ttLib import TTFont
+
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every table of a font
+
+POLICY = (
+    "default-src 'self'; script-src 'self'{hashes}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'self'"
+)
+CHARSET = re.compile(r'<meta charset="utf-8"\s*/?>')
+INLINE = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
+HANDLER = re.compile(r' onclick="[^"]*"')
+# Written on every page, for features of the theme that the book does not use.
+SETTINGS = re.compile(
+    r"<script>\s*(?:DOCUMENTATION_OPTIONS\.(?:pagename|search_as_you_type)|let toggle\w+|var togglebuttonSelector)"
+    r"[^<]*</script>\s*"
+)
+# A file of the theme or of an extension, and what a page must have for it to be of use; "(?!)" is nowhere.
+NEEDED_BY = {
+    "fontawesome": "(?!)",  # draws what the style sheet draws too
+    "searchtools|language_data|searchindex": "(?!)",  # static/search.js searches
+    "doctools|sphinx_highlight": "(?!)",  # shortcuts that are off, and marks for Sphinx's own search
+    "togglebutton": r'class="(?:[^"]* )?(?:toggle[ "]|admonition (?:[^"]* )?dropdown[ "])',
+    "sphinx-design\\.min": r'class="[^"]*\bsd-',
+    "design-tabs": r'class="[^"]*\bsd-tab-set\b',
+    "clipboard\\.min|copybutton": r'<div class="highlight',
+    "sphinx-codeautolink": r'class="sphinx-codeautolink',
+    "mystnb\\.\\w+": r'class="[^"]*\bcell\b',
+    "math": "<math",
+}
+FILES = {
+    re.compile(
+        rf'<(?:script|link)[^>]*\b(?:src|href)="(?:[^"]*/)?(?:{name})\.(?:js|css)[^>]*>(?:</script>)?\s*'
+    ): re.compile(need)
+    for name, need in NEEDED_BY.items()
+}
+PRELOAD = re.compile(r'<link[^>]*\brel="preload"[^>]*>\s*')  # of scripts that are deferred anyhow
+# A policy in the page switches Chromium's look-ahead off: no script is fetched before its turn, unless it is deferred.
+# page.js does not wait: it asks for the math font before the first line is set.
+AT_ONCE = re.compile(r'<script (?![^>]*\bdefer)(?=[^>]*\bsrc="(?![^"]*/page\.js))')
+# The theme begins as "auto" and becomes light or dark only when its script runs; code would be set twice, and move.
+THEME = re.compile(r'(localStorage\.getItem\("theme"\) \|\| )"auto"')
+EARLY = r'\1(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+TOUCHED = re.compile(r"([(\[“‘]?)(<math>(?:(?!</math>).)*</math>)([^\s<>]*)", re.DOTALL)
+ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:(?::)?before,?)+)\{content:"\\([0-9a-f]+)"\}')
+FACE = re.compile(r"src:url\(([^)]*)\.woff2\) format\(\"woff2\"\),url\([^)]*\.ttf\) format\(\"truetype\"\)")
+
+
+def policy(text: str) -> str:
+    """The page with its policy: after the encoding, which must stand within the first 1,024 bytes."""
+    hashes = {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in INLINE.findall(text) if s.strip()}
+    content = POLICY.format(hashes="".join(f" 'sha256-{h}'" for h in sorted(hashes)))
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{content}">\n'
+    place = CHARSET.search(text)
+    return f"{text[: place.end()]}\n{meta}{text[place.end() :]}" if place else meta + text
+
+
+def lighter(text: str) -> str:
+    """The page without what it does not need, each formula with its full stop; nothing keeps it from being drawn."""
+    head, end, body = text.partition("</head>")
+    for tag, need in FILES.items():
+        if not need.search(body):
+            head, body = tag.sub("", head), tag.sub("", body)
+    head = SETTINGS.sub("", PRELOAD.sub("", head))
+    head = AT_ONCE.sub("<script defer ", THEME.sub(EARLY, head))
+    return head + end + TOUCHED.sub(kept_together, HANDLER.sub("", body))
+
+
+def kept_together(match: re.Match[str]) -> str:
+    return f'<span class="kept">{match[0]}</span>' if match[1] or match[3] else match[0]
+
+
+def keep_shown_icons(site: Path, pages: str) -> None:
+    """Leave the rules and glyphs of those icons that a page or a script names, or that the theme's style draws."""
+    style = site / "_static" / "styles" / "pydata-sphinx-theme.css"
+    scripts = (path.read_text(encoding="utf-8") for path in site.glob("_static/**/*.js") if path.stem != "fontawesome")
+    named = set(re.findall(r"fa-[a-z][\w-]*", pages + "".join(scripts)))
+    points: set[int] = set()
+
+    def rule(match: re.Match[str]) -> str:
+        if not named & set(re.findall(r"fa-[\w-]+", match[1])):
+            return ""
+        points.add(int(match[2], 16))
+        return match[0]
+
+    css = ICON_RULE.sub(rule, style.read_text(encoding="utf-8"))
+    styles = css + "".join(path.read_text(encoding="utf-8") for path in site.glob("_static/**/sphinx-book-theme.css"))
+    points |= {ord(c) for c in styles if 0xE000 <= ord(c) <= 0xF8FF}
+    points |= {int(code, 16) for code in re.findall(r'"\\([ef][0-9a-f]{3})"', styles)}
+    style.write_text(FACE.sub(r'src:url(\1.woff) format("woff")', css), encoding="utf-8")
+    for path in site.glob("_static/vendor/fontawesome/webfonts/*.ttf"):
+        font = TTFont(path, recalcTimestamp=False)
+        subsetter = subset.Subsetter(subset.Options(layout_features=[], hinting=False))
+        subsetter.populate(unicodes=points)
+        subsetter.subset(font)
+        font.flavor = "woff"
+        font.save(path.with_suffix(".woff"))
+        path.unlink()
+        path.with_suffix(".woff2").unlink()
+
+
+def finish(app: Any, error: Exception | None) -> None:
+    if error is not None or app.builder.name != "html":
+        return
+    site = Path(app.outdir)
+    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html") if "_static" not in path.parts}
+    if (site / "_static" / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.ttf").exists():
+        keep_shown_icons(site, "".join(pages.values()))
+    for path, text in pages.items():
+        if 'http-equiv="Content-Security-Policy"' not in text:
+            path.write_text(policy(lighter(text)), encoding="utf-8")
+    for unused in ("**/*.map", "scripts/fontawesome.js*", "searchtools.js", "language_data.js"):
+        for path in (site / "_static").glob(unused):
+            path.unlink()

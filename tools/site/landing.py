@@ -1,0 +1,240 @@
+"""On the landing page: what the book found, and a card for each chapter, so that nobody has to keep them in step.
+
+- What is claimed stands beside the chapters, in ``book/landing.yml``.
+- ``<!-- findings -->`` becomes its findings, whose numbers are computed from the records as the chapters compute them.
+  A record that no longer says what a sentence says stops the build.
+- ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with a picture from its notebook.
+- ``<!-- leak lab -->`` becomes the instrument, and ``<!-- start -->`` the two buttons.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+from PIL import Image
+
+from efficient_transformers import evidence, study
+from efficient_transformers.book import instruments
+from efficient_transformers.book.explorer import few_colors
+from efficient_transformers.book.instruments import LeakLab
+from tools.make import repository
+from tools.notebooks import chapters, folding
+
+ROOT = Path(__file__).parents[2]
+SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
+PAGE = "book/index"
+FOLDER = "chapters"  # of the pictures, in _static
+SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
+READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
+MATRICES = [  # the comparisons of Figure 5.9, whose number widens each interval
+    ("split, Toeplitz", "split"),
+    ("split, 8 near", "split"),
+    ("split, Toeplitz, 8 near", "split, 8 near"),
+    ("split, Toeplitz, 8 near", "split, Toeplitz"),
+]
+HOURGLASS = "hourglass, factor 4"
+SHORTENING = [  # those of Figure 4.10
+    *((HOURGLASS, f"baseline, {n} layers") for n in (2, 3, 4, 8)),
+    *((f"hourglass, factor {k}", HOURGLASS) for k in ("2", "8", "4, attention")),
+]
+MARKUP = re.compile(r"\[([^\]]+)\]\([^)]*\)|[*`]")
+
+
+def signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def interval(found: evidence.Comparison) -> str:
+    return f"[{signed(found.low)}, {signed(found.high)}]"
+
+
+def holds(condition: bool, what: str) -> None:
+    if not condition:
+        raise ValueError(f"the records no longer say that {what}; expected a finding that they support")
+
+
+def shallow_layers() -> dict[str, str]:
+    """Section 4.11: the control that undoes the hourglass."""
+    in_a_minute = (r for r in study.load_study("shortening") if r["run"]["name"].endswith("equal time"))
+    records = [r for r in in_a_minute if r["run"]["training"]["seq_len"] == 1024]
+    by_model, _ = study.by_model(records)
+    pairs = {f"{a} − {b}": (by_model[a], by_model[b]) for a, b in SHORTENING}
+    found = evidence.compare(pairs)
+    eight, two = (found[f"{HOURGLASS} − baseline, {n} layers"] for n in (8, 2))
+    holds(eight.told_apart and eight.mean < 0, "the hourglass is ahead of eight layers at equal time")
+    holds(two.told_apart and two.mean > 0, "the hourglass is behind two layers at equal time")
+    return {"eight": signed(eight.mean), "two": signed(two.mean), "interval": interval(two)}
+
+
+def one_rate() -> dict[str, str]:
+    """Section 2.10: the learning rate that two models share chooses how far one is ahead."""
+    records = (r for r in study.load_study("head-to-head") if r["run"]["training"]["steps"] == 500)
+    tried = study.rates_tried(records)
+    baseline, ours = tried["Baseline"], tried["Primer EZ"]
+    low, high = (ours[rate] - baseline[rate] for rate in (0.001, 0.004))
+    own = min(ours.values()) - min(baseline.values())
+    holds(high < 3 * low < 0 and high < own < low, "one rate chooses how far Primer EZ is ahead")
+    return {"low": signed(low), "high": signed(high), "own": signed(own)}
+
+
+def one_weight_for_a_distance() -> dict[str, str]:
+    """Section 5.10: fewer numbers, lower loss, and what part of that is where they are missing."""
+    ends, training = study.by_model(study.load_study("gate-kinds"))
+    found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
+    pair, near = found["split, Toeplitz − split"], found["split, 8 near − split"]
+    holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
+    holds(near.told_apart and pair.mean < near.mean < 0, "a dense one gains a part of that without its far weights")
+    n = training["split"]["seq_len"]
+    return {
+        "toeplitz": signed(pair.mean),
+        "distances": str(n),
+        "pairs": f"{n * (n + 1) // 2:,}",
+        "steps": str(training["split"]["steps"]),
+        "interval": interval(pair),
+        "near": signed(near.mean),
+    }
+
+
+FINDINGS = {made.__name__: made for made in (shallow_layers, one_rate, one_weight_for_a_distance)}
+
+
+def finding(claim: dict[str, str]) -> dict[str, str]:
+    """A finding with its numbers."""
+    numbers = FINDINGS[claim["from"]]()
+    return {name: words.format(**numbers) for name, words in claim.items()}
+
+
+def findings() -> str:
+    items = "".join(
+        '<li><p class="numbers">{numbers}</p><h3>{headline}</h3><p>{says}</p><p class="more">'
+        '<a href="../notebooks/{chapter}.html#{figure}">Section {section}</a></p></li>'.format(**finding(claim))
+        for claim in SAYS["findings"]
+    )
+    return f'<ul class="findings">{items}</ul>'
+
+
+def in_the_book() -> list[str]:
+    """The chapters in the order of the table of contents."""
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
+    files = [chapter["file"] for part in parts for chapter in part["chapters"]]
+    return [Path(file).name for file in files if file.startswith("notebooks/")]
+
+
+def minutes(name: str) -> int:
+    """How long a chapter says that it takes to read."""
+    found = READING.search(chapters.prose(name))
+    if not found:
+        raise ValueError(f"{name} has no row '| Time … | N minutes to read'; expected one in its summary")
+    return int(found[1])
+
+
+def first_sentence(name: str) -> str:
+    """The first sentence below a chapter's title, without markup."""
+    paragraph = chapters.prose(name).split("\n\n")[1]
+    return MARKUP.sub(lambda m: m[1] or "", re.split(r"(?<=[.?!])\s", paragraph)[0])
+
+
+def card(name: str) -> dict[str, str]:
+    plain = {"figure": f"{chapters.title(name)[0]}.1", "question": "", "answer": first_sentence(name)}
+    return plain | SAYS["cards"].get(name, {})
+
+
+def picture(name: str) -> tuple[Image.Image, str]:
+    """A chapter's figure for its card, as its notebook stores it, small; and what it shows, in words."""
+    figure = f"Figure {card(name)['figure']}"
+    for cell, caption in folding.captioned(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4)):
+        if caption["name"] == figure:
+            for output in cell.outputs:
+                if "image/png" in output.get("data", {}):
+                    drawn = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"]))).convert("RGBA")
+                    drawn.thumbnail(SIZE, Image.Resampling.LANCZOS)
+                    return drawn, cell.metadata["mystnb"]["image"]["alt"]
+    raise ValueError(f"{name} has no picture of {figure}; expected the number of one of its figures")
+
+
+def colab(name: str) -> str:
+    slug = repository.slug(repository.address())
+    return f"https://colab.research.google.com/github/{slug}/blob/main/notebooks/{name}.ipynb"
+
+
+def cards() -> str:
+    items = []
+    for name in in_the_book():
+        number, title = chapters.title(name)
+        title = title.replace("'", "’")  # as Sphinx sets it elsewhere
+        says = card(name)
+        drawn, alt = picture(name)
+        width, height = (pixels // 2 for pixels in drawn.size)
+        items.append(
+            f'<li><img src="../_static/{FOLDER}/{name}.png" alt="{html.escape(alt)}" width="{width}" '
+            f'height="{height}" loading="lazy">'
+            f'<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
+            + (f'<p class="question">{html.escape(says["question"])}</p>' if says["question"] else "")
+            + f'<p>{html.escape(says["answer"])}</p><p class="more">{minutes(name)} minutes to read · '
+            f'<a href="{colab(name)}" aria-label="Chapter {number} in Colab">Colab</a></p></li>'
+        )
+    return f'<ul class="chapter-cards">{"".join(items)}</ul>'
+
+
+def start() -> str:
+    """The two ways into the book, at its first chapter."""
+    first = in_the_book()[0]
+    return (
+        f'<p class="start"><a href="../notebooks/{first}.html">Start with Chapter 1</a> '
+        f'<a href="{colab(first)}">Open in Colab</a></p>'
+    )
+
+
+def leak_lab() -> str:
+    """Leak Lab, from two files; in a notebook it carries them itself."""
+    lab = LeakLab()
+    return (
+        '<link rel="stylesheet" href="../_static/instruments.css">\n'
+        + lab.element(lab.still())
+        + f'\n<script src="../_static/{lab.name}.js"></script>'
+    )
+
+
+MARKS = {
+    "<!-- leak lab -->": leak_lab,
+    "<!-- start -->": start,
+    "<!-- findings -->": findings,
+    "<!-- chapters -->": cards,
+}
+
+
+def fill(app: Any, docname: str, source: list[str]) -> None:
+    for mark, made in MARKS.items():
+        if docname == PAGE and mark in source[0]:
+            source[0] = source[0].replace(mark, f"```{{raw}} html\n{made()}\n```")
+
+
+def draw_pictures(app: Any) -> None:
+    if app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / "_static" / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in in_the_book():
+        drawn = io.BytesIO()
+        picture(name)[0].save(drawn, "png")
+        (folder / f"{name}.png").write_bytes(few_colors(drawn.getvalue()))
+
+
+def write_instrument(app: Any, error: Exception | None) -> None:
+    if error is None and app.builder.format == "html":
+        static = Path(app.outdir) / "_static"
+        shutil.copy(instruments.FOLDER / "instruments.css", static)
+        (static / f"{LeakLab.name}.js").write_text(instruments.script(LeakLab.name), encoding="utf-8")
+
+
+def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    if pagename == PAGE:
+        app.add_css_file("landing.css")

@@ -1,0 +1,142 @@
+r"""On the site: plain words become links, so that a notebook stays portable Markdown.
+
+- ``\tag{4.1}`` is ``#eq-4-1``; ``(4.1)`` in prose, on any page, is a link to it, and so are ``Figure 4.2``,
+  ``Tables 4.1 and 4.2``, ``Section 4.3`` and ``Exercise 4.1``.
+- ``test_name`` in backquotes is a link to that test in the repository, and ``test_file.py`` to the file.
+- A link that leads nowhere is a warning, which ``-W`` makes an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.util import logging
+
+ROOT = Path(__file__).parents[2]
+TAG = re.compile(r"\\tag\{(\d+\.\d+)\}")
+TITLE = re.compile(r"(?P<kind>Section|Exercise)? ?(?P<number>\d+\.\d+)(?=[:. ])")
+NUMBER = r"[1-9]\d?\.[1-9]\d?(?![\d.]*\d)"
+MORE = r"(?:(?:,|,? and|,? or| to|–)\s?" + NUMBER + r")*"
+MENTION = re.compile(rf"\({NUMBER}(?:(?:,|–)\s?{NUMBER})*\)|\b(?:Figure|Table|Section|Exercise)s?\s{NUMBER}{MORE}")
+TEST = re.compile(r"(?:tests/\w+/)?(?P<file>test_\w+\.py)(?:::(?P<member>test_\w+))?|(?P<name>test_\w+)")
+DEFINITION = re.compile(r"^def (test_\w+)", re.MULTILINE)
+CLOSED = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.reference, nodes.title, nodes.raw)
+log = logging.getLogger(__name__)
+
+
+def find(app: Any, doctree: nodes.document) -> None:
+    """Remember, for each numbered thing, the page and the id where it is."""
+    if not hasattr(app.env, "book_anchors"):
+        app.env.book_anchors = {}
+    anchors = app.env.book_anchors
+
+    def note(name: str, node: nodes.Element) -> None:
+        if name in anchors:
+            log.warning("%s is there twice, in %s too", name, anchors[name][0], location=node)
+        anchors[name] = (app.env.docname, node["ids"][0])
+
+    for math in doctree.findall(nodes.math_block):
+        for number in TAG.findall(math.astext())[:1]:
+            math["ids"].insert(0, f"eq-{number.replace('.', '-')}")
+            note(f"({number})", math)
+    for figure in doctree.findall(lambda n: isinstance(n, nodes.figure) and "numbered" in n["classes"]):
+        kind, number = figure["ids"][0].split("-", 1)
+        note(f"{'Figure' if kind == 'fig' else 'Table'} {number.replace('-', '.')}", figure)
+    if app.env.docname.startswith("notebooks/"):
+        for title in doctree.findall(nodes.title):
+            if match := TITLE.match(title.astext()):
+                note(f"{match['kind'] or 'Section'} {match['number']}", title.parent)
+
+
+def forget(app: Any, env: Any, docname: str) -> None:
+    env.book_anchors = {k: v for k, v in getattr(env, "book_anchors", {}).items() if v[0] != docname}
+
+
+def is_closed(node: Any) -> bool:
+    """Whether the text is code, math, a link, a heading, or a caption's own number."""
+    while node is not None:
+        if isinstance(node, CLOSED) or (isinstance(node, nodes.strong) and isinstance(node.parent, nodes.caption)):
+            return True
+        node = node.parent
+    return False
+
+
+def pieces(mention: str) -> list[tuple[str, str]]:
+    """The mention cut into words and the names that they are links to: an empty one where they are none."""
+    kind = re.match(r"\w*?(?=s?\s)", mention)
+    cut, end = [], 0
+    for number in re.finditer(NUMBER, mention):
+        name = f"{kind[0]} {number[0]}" if kind else f"({number[0]})"
+        start = end if not cut else number.start()
+        stop = number.end() + (mention[number.end() :] == ")" and not kind)
+        cut += [(mention[end:start], ""), (mention[start:stop], name)]
+        end = stop
+    return [piece for piece in [*cut, (mention[end:], "")] if piece[0]]
+
+
+def link_mentions(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Make links of the numbers in prose."""
+    anchors = app.env.book_anchors
+    counts = Counter(name[1:].split(".")[0] for name in anchors if name[0] == "(")
+
+    def is_missing(name: str) -> bool:
+        """Not there, and not just a number in parentheses, as those without a chapter or far beyond its last are."""
+        chapter, _, index = name.strip("()").partition(".")
+        return bool(name) and (name[0] != "(" or int(index) <= counts.get(chapter, -9) + 3)
+
+    for text in list(doctree.findall(nodes.Text)):
+        mentions = list(MENTION.finditer(text))
+        if not mentions or is_closed(text.parent):
+            continue
+        made: list[nodes.Node] = []
+        end = 0
+        for mention in mentions:
+            made.append(nodes.Text(text[end : mention.start()]))
+            end = mention.end()
+            for words, name in pieces(mention[0]):
+                if name in anchors:
+                    page, anchor = anchors[name]
+                    address = app.builder.get_relative_uri(docname, page) if page != docname else ""
+                    made.append(nodes.reference("", words, refuri=f"{address}#{anchor}", internal=True))
+                    continue
+                made.append(nodes.Text(words))
+                if is_missing(name):
+                    log.warning("nothing is called %s", name, location=docname)
+        text.parent.replace(text, [node for node in [*made, nodes.Text(text[end:])] if node.astext()])
+
+
+@cache
+def tests() -> dict[str, tuple[str, int]]:
+    """File and line of each test, by ``name`` and ``file::name``; and of each file, by its name."""
+    found: dict[str, tuple[str, int]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text, file = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
+        found[path.name] = (file, 0)
+        for match in DEFINITION.finditer(text):
+            place = (file, text.count("\n", 0, match.start()) + 1)
+            found.setdefault(match[1], place)
+            found[f"{path.name}::{match[1]}"] = place
+    return found
+
+
+def link_tests(app: Any, doctree: nodes.document) -> None:
+    """Make links of the names of tests."""
+    options = app.config.html_theme_options
+    address = f"{options['repository_url'].rstrip('/')}/blob/{options.get('repository_branch') or 'main'}"
+    for literal in list(doctree.findall(nodes.literal)):
+        match = TEST.fullmatch(literal.astext())
+        if not match or isinstance(literal.parent, nodes.reference):
+            continue
+        name = "::".join(part for part in match.groups() if part)
+        if name not in tests():
+            log.warning("no test is called %s", literal.astext(), location=literal)
+            continue
+        file, line = tests()[name]
+        reference = nodes.reference("", "", refuri=f"{address}/{file}{f'#L{line}' if line else ''}", internal=False)
+        literal.replace_self(reference)
+        reference += literal

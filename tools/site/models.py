@@ -1,0 +1,101 @@
+"""A Sphinx extension for the pages on which models run: their scripts, the models that ship, and their weights.
+
+- A page asks with ``<!-- shipped models -->`` for the options of a menu, with ``<!-- table of models -->`` for a table.
+- Weights become script files, which a page that was opened from a disk can load, and which nothing loads before a
+  reader asks: ``_static/weights/NAME.js`` calls ``model_arrived`` with config, vocabulary and weights in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+from efficient_transformers import pretrained, saving
+from efficient_transformers.training.runs import VOCABULARY
+
+PAGES = ("book/write-with-it", "book/read-with-it")
+SCRIPTS = ("models.js", "model-worker.js", "model-page.js")
+FOLDER = "weights"
+TITLES = {
+    "transformer": "Transformer",
+    "primer-ez": "Primer EZ",
+    "primer": "Primer",
+    "hourglass": "Hourglass",
+    "gmlp": "gMLP",
+    "gmlp-toeplitz": "gMLP, Toeplitz",
+    "amlp": "aMLP",
+}
+
+
+def shipped() -> list[str]:
+    """The names of the models that ship, in the order of the book."""
+    return sorted(pretrained.pretrained_names(), key=[*TITLES].index)
+
+
+def weights_of(name: str) -> Path:
+    return Path(pretrained.SHIPPED / name / saving.WEIGHTS)
+
+
+def megabytes(name: str) -> str:
+    return f"{weights_of(name).stat().st_size / 1e6:.1f} MB"
+
+
+def options() -> str:
+    """The models as the options of a menu."""
+    return "".join(
+        f'<option value="{name}">{html.escape(TITLES[name])} ({megabytes(name)})</option>' for name in shipped()
+    )
+
+
+def table() -> str:
+    """What a reader should know of each model; the numbers are those of its card."""
+    if not shipped():
+        return "<p>No model came with the package from which this page was made.</p>"
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(TITLES[name])}</th><td>{card["parameters"]:,}</td>'
+        f"<td>{card['validation_loss']:.3f}</td><td>{card['test_loss']:.3f}</td><td>{megabytes(name)}</td></tr>"
+        for name, card in ((name, pretrained.pretrained_card(name)) for name in shipped())
+    )
+    heads = ("model", "parameters", "validation loss", "test loss", "weights")
+    head = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    return (
+        '<div class="pst-scrollable-table-container"><table class="table models-table">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def as_script(folder: Path) -> str:
+    """A model's folder as a script."""
+    model = {
+        "config": json.loads((folder / saving.CONFIG).read_text(encoding="utf-8")),
+        "vocabulary": json.loads((folder / VOCABULARY).read_text(encoding="utf-8")),
+        "weights": base64.b64encode((folder / saving.WEIGHTS).read_bytes()).decode(),
+    }
+    return f"model_arrived({json.dumps(folder.name)}, {json.dumps(model)});\n"
+
+
+def prepare_page(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Scripts and style of the pages with models, on those alone; what they ask for is filled in."""
+    if pagename not in PAGES:
+        return
+    for script in SCRIPTS:
+        app.add_js_file(script, loading_method="defer")
+    app.add_css_file("models.css")
+    for asked, given in (("<!-- shipped models -->", options), ("<!-- table of models -->", table)):
+        if asked in context["body"]:
+            context["body"] = context["body"].replace(asked, given())
+
+
+def write_weights(app: Any, error: Exception | None) -> None:
+    """The models that ship, as scripts beside the pages."""
+    if error is not None or app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / "_static" / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.js"):
+        old.unlink()
+    for name in shipped():
+        (folder / f"{name}.js").write_text(as_script(pretrained.SHIPPED / name), encoding="utf-8")

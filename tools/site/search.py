@@ -1,0 +1,125 @@
+"""On the site: search that lands at a section, or at an entry of the package's pages, and also works from a disk.
+
+What is notable:
+- Sphinx's own index knows pages only, and its excerpts come by ``fetch``, which a page from a disk may not call; so the
+  sections' titles and prose are written to one script, ``_static/sections.js``, which the search page alone loads;
+- math, outputs and folded code stay out; of the code that is shown, its names are found;
+- a word of the glossary leads first to the section that the glossary names.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+
+from tools.site.math import convert
+
+GLOSSARY = "book/glossary"
+NAME = re.compile(r"[A-Za-z_]\w{2,}")
+STRUCTURED = re.compile(r"<(mfrac|msqrt|mtable|munderover|msubsup|msup|mover)\b")
+APART = (nodes.section, addnodes.desc, nodes.title, nodes.image, nodes.raw, nodes.math_block, nodes.comment)
+
+
+def formula(latex: str) -> str:
+    """A formula within a line as plain text, or an ellipsis where plain text would not do."""
+    made = convert(latex, displaystyle=False)
+    return "…" if STRUCTURED.search(made) else html.unescape(re.sub("<[^>]*>", "", made)).strip()
+
+
+def is_shown(node: nodes.Element) -> bool:
+    """Not folded away, and not what a cell printed or drew."""
+    return "tag_fold" not in node["classes"] and node.get("nb_element") != "cell_code_output"
+
+
+def prose(node: nodes.Node) -> str:
+    """The words of a node, without its subsections."""
+    if isinstance(node, nodes.Text):
+        return node.astext()
+    if isinstance(node, nodes.math):
+        return formula(node.astext())
+    if isinstance(node, (*APART, nodes.literal_block)) or not is_shown(node):
+        return ""
+    return ("" if isinstance(node, nodes.TextElement) else " ").join(prose(child) for child in node.children)
+
+
+def names(node: nodes.Node) -> set[str]:
+    """The names in the code that a reader sees at once."""
+    if isinstance(node, nodes.literal_block):
+        return set(NAME.findall(node.astext()))
+    if isinstance(node, (nodes.Text, *APART)) or not is_shown(node):
+        return set()
+    return set().union(*(names(child) for child in node.children))
+
+
+def entry(page: str, anchor: str, title: str, parts: list[nodes.Node]) -> list[str]:
+    """Where it is, what it is called, its words, and the names in its code."""
+    text = re.sub(r"\s+", " ", " ".join(prose(part) for part in parts)).strip()
+    return [f"{page}.html#{anchor}", title, text, " ".join(sorted(set().union(*(names(part) for part in parts))))]
+
+
+def sections(page: str, doctree: nodes.document) -> list[list[str]]:
+    found = []
+    for node in doctree.findall(nodes.section):
+        title = node.next_node(nodes.title)
+        found.append(entry(page, node["ids"][0], "".join(map(prose, title.children)).strip(), node.children))
+    for node in doctree.findall(addnodes.desc):
+        signature = node.next_node(addnodes.desc_signature)
+        if node["objtype"] in ("class", "function", "data") and signature["ids"]:
+            title = signature.next_node(addnodes.desc_name).astext()
+            inner = [part for content in node.findall(addnodes.desc_content) for part in content.children]
+            found.append(entry(page, signature["ids"][0], title, inner))
+    return found
+
+
+def name_terms(app: Any, doctree: nodes.document) -> None:
+    """Each word of the glossary can be linked to."""
+    if app.env.docname == GLOSSARY:
+        for paragraph in doctree.findall(nodes.paragraph):
+            term = paragraph.next_node(nodes.strong)
+            if term is not None:
+                paragraph["ids"].append(nodes.make_id(f"term-{term.astext()}"))
+
+
+def terms(doctree: nodes.document) -> list[list[str]]:
+    """Each word of the glossary as an entry of its own, with the section that explains it."""
+    found = []
+    for paragraph in doctree.findall(nodes.paragraph):
+        if not paragraph["ids"]:
+            continue
+        term = paragraph.next_node(nodes.strong).astext().rstrip(".")
+        where = [link["refuri"] for link in paragraph.findall(nodes.reference) if "#" in link["refuri"]]
+        home = str(Path(GLOSSARY).parent / where[0]) if where else ""
+        target = re.sub(r"[^/]+/\.\./", "", home)
+        found.append([*entry(GLOSSARY, paragraph["ids"][0], term, [paragraph]), target])
+    return found
+
+
+def collect(app: Any, doctree: nodes.document, docname: str) -> None:
+    """After the links of the glossary were made."""
+    title = app.env.titles[docname].astext()
+    if docname.startswith("book/api/"):
+        title = f"The package: {title}"
+    is_glossary = docname == GLOSSARY
+    app.book_sections[docname] = [title, terms(doctree) if is_glossary else sections(docname, doctree)]
+
+
+def begin(app: Any) -> None:
+    app.book_sections = {}
+    app.builder.search = False  # Sphinx's own index and page
+
+
+def add_search_page(app: Any) -> list[tuple[str, dict[str, Any], str]]:
+    return [("search", {"title": "Search"}, "search.html")]
+
+
+def write_sections(app: Any, error: Exception | None) -> None:
+    if error is not None or app.builder.name != "html":
+        return
+    made = json.dumps([app.book_sections[page] for page in sorted(app.book_sections)], ensure_ascii=False)
+    Path(app.outdir, "_static", "sections.js").write_text(f"const SECTIONS = {made};\n", encoding="utf-8")

@@ -1,0 +1,49 @@
+"""On the site: on a phone, a table of words with four columns or more becomes one column, its headings repeated.
+
+What is notable:
+- each cell carries its heading in ``data-label``, which page.css shows where the page is narrow;
+- roles say that it is a table, since a browser forgets that when rows and cells are displayed as blocks;
+- a table without a header row (``| | |``) has row headers instead.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from bs4 import BeautifulSoup
+from docutils import nodes
+
+TABLE = re.compile(r'<table class="table">.*?</table>', re.DOTALL)
+ROLES = {"table": "table", "thead, tbody": "rowgroup", "tr": "row", "th": "columnheader", "td": "cell"}
+LEAST = 4  # columns
+
+
+def stacked(table: re.Match[str]) -> str:
+    """The table with its headings in its cells; as it is, if it has few columns."""
+    made = BeautifulSoup(table[0], "html.parser")
+    headings = [" ".join(heading.get_text().split()) for heading in made.select("thead th")]
+    if len(headings) < LEAST:
+        return table[0]
+    made.table["class"] = "table stacks"
+    for kind, role in ROLES.items():
+        for element in made.select(kind):
+            element["role"] = role
+    for row in made.select("tbody tr"):
+        for cell, heading in zip(row.select("td"), headings, strict=True):
+            if cell.get_text(strip=True):
+                cell["data-label"] = heading
+    return str(made)
+
+
+def stack_tables(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    if "body" in context:
+        context["body"] = TABLE.sub(stacked, context["body"])
+
+
+def name_rows(app: Any, doctree: nodes.document) -> None:
+    """Drop header rows that are empty, and make the first column of such a table its header."""
+    for head in list(doctree.findall(nodes.thead)):
+        if not head.astext().strip():
+            head.parent.next_node(nodes.colspec)["stub"] = 1
+            head.parent.remove(head)
