@@ -2,7 +2,7 @@
 
 What is notable:
 - a layer reads as its equation, and names its fast form in one line, ``@on_cpu(...)``;
-- :data:`PAIRS` lists every plain form with its fast one, and one test compares them all;
+- ``PAIRS`` lists every plain form with its fast one, and one test compares them all;
 - this is the one place that asks where a tensor lives, or who is watching: a compiler, a tracer, a transform;
 - a derivative is right or an error: what is written out by hand can itself be differentiated.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,12 +19,14 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
-Form = TypeVar("Form", bound=Callable[..., Tensor])
+Form = Callable[..., Tensor]
 
-PAIRS: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {}  # the plain form and the fast one, by name
+PAIRS: dict[str, tuple[Form, Form]] = {}  # the plain form and the fast one, by name
 
 
-def on_cpu(fast: Callable[..., Tensor], where: Callable[..., bool] = lambda *_: True) -> Callable[[Form], Form]:
+def on_cpu(
+    fast: Callable[..., Tensor], where: Callable[..., bool] = lambda *_: True
+) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """Compute the decorated function by ``fast`` if all its tensors are ordinary ones on the CPU.
 
     Args:
@@ -40,7 +42,7 @@ def on_cpu(fast: Callable[..., Tensor], where: Callable[..., bool] = lambda *_: 
             tensors = (x for x in arguments if isinstance(x, Tensor))
             return (fast if all(map(is_plain, tensors)) and where(*arguments) else plain)(*arguments)
 
-        return chosen  # type: ignore[return-value]
+        return chosen
 
     return decorate
 
