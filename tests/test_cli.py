@@ -19,7 +19,6 @@ from helpers import SETTINGS, SIZES, TEXT
 
 import efficient_transformers.__main__ as cli
 from efficient_transformers import Execution, LanguageModel, TrainingConfig, Vocabulary, model_names
-from efficient_transformers.training.tokens import printable
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -85,20 +84,36 @@ def test_help_explains_every_option_and_its_default(command, name):
     assert code == 0
     options = {p.name: p.default for p in inspect.signature(getattr(cli, name)).parameters.values()}
     if name == "train":
-        assert isinstance(options.pop("training"), TrainingConfig)
-        assert isinstance(options.pop("execution"), Execution)
         options |= {f.name: f.default for f in (*fields(TrainingConfig), *fields(Execution))}
         assert options.pop("name") is None  # it has no flag
     options = {option: default for option, default in options.items() if default is not inspect.Parameter.empty}
     assert len(options) == {"train": 25, "resume": 0, "generate": 5, "evaluate": 3}[name]
-    plain = " ".join(out.replace("│", " ").split())
+    plain = " ".join(out.partition("\noptions:\n")[2].split()) + " --"
     for option, default in options.items():
         flag = f"--{option.replace('_', '-')}"
         value = rf"--no-{flag[2:]}" if isinstance(default, bool) else r"\S+"
-        ((explanation, shown),) = re.findall(rf" {flag},? {value} ((?:(?! --).)*?) ?\(default: (.*?)\)", plain)
-        assert len(explanation.split()) >= 2, f"{flag}: {explanation}"
-        if default != "\n":
-            assert shown == str(default)
+        (explanation,) = re.findall(rf" {flag},? {value} (.*?)(?= --)", plain)
+        text, _, shown = explanation.partition(" (default: ")
+        assert len(text.split()) >= 2, f"{flag}: {text}"
+        assert shown == ("" if default is None else f"{default!r})")
+
+
+def test_options_may_stand_before_the_name_of_the_model(command, folder):
+    assert command("train", "--corpus", "fox.txt", *SIZES, "--steps", 1, "primer-ez", "--out", "model")[0] == 0
+    assert LanguageModel.from_pretrained("model").config["name"] == "primer-ez"
+
+
+def test_a_switch_is_turned_on_and_off(command, folder):
+    switches = ["--tensorboard", "--no-tensorboard", "--no-compile", "--no-shard"]
+    assert command(*TRAIN, *switches, "--out", "model")[0] == 0
+    assert not (folder / "model" / "tensorboard").exists()
+
+
+def test_help_and_commands_do_without_docstrings():
+    """Which ``python -OO`` drops."""
+    line = [sys.executable, "-OO", "-m", "efficient_transformers"]
+    for arguments in (["--help"], ["train", "--help"], ["generate", "primer-ez", "--max-new-tokens", "1"]):
+        subprocess.run([*line, *arguments], env={**os.environ, **SETTINGS}, check=True, capture_output=True)
 
 
 def test_help_names_every_model(command):
@@ -272,6 +287,16 @@ def test_generation_refuses_a_folder_that_is_not_there(command):
     one_line_of(command("generate", "nowhere"), "folder is 'nowhere'", "primer-ez")
 
 
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_weights_that_are_no_numbers_are_said_in_one_line(command, saved, temperature):
+    model = LanguageModel.from_pretrained(saved)
+    model.norm.weight.data.fill_(torch.nan)
+    model.save_pretrained("broken")
+    (Path("broken") / "vocabulary.json").write_text((saved / "vocabulary.json").read_text())
+    result = command("generate", "broken", "--temperature", temperature)
+    one_line_of(result, "a prediction of the model is nan; expected a number")
+
+
 # Interruptions
 
 
@@ -343,7 +368,7 @@ def test_a_larger_vocabulary_is_refused(command, saved):
 
 
 def test_control_characters_are_spelled_out():
-    assert printable("a\x1b[2J\r\tb\n\x00é") == "a\\x1b[2J\\r\tb\n\\x00é"
+    assert cli.printable("a\x1b[2J\r\tb\n\x00é") == "a\\x1b[2J\\r\tb\n\\x00é"
 
 
 def test_a_model_does_not_command_the_terminal(command, folder):

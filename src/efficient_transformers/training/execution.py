@@ -91,6 +91,11 @@ class Execution:
         return model, accelerator.prepare_optimizer(optimize(model))
 
 
+def is_first() -> bool:
+    """Whether this process speaks for all that were started together, asked before Accelerate has started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def processes() -> Accelerator:
     """Accelerate's view of the device and of all processes; the precision is :class:`Execution`'s business."""
     from accelerate import Accelerator  # heavy libraries are imported where they are used
@@ -133,7 +138,7 @@ class Stop:
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
         """Ask, as the handler of a signal does. Asking again changes nothing: a save is not interrupted."""
-        if self.signal is None and os.environ.get("RANK", "0") == "0":
+        if self.signal is None and is_first():
             # os.write, since a handler may run in the middle of a print
             os.write(2, b"\nStopping after this step ...\n")
         self.signal = self.signal or number
