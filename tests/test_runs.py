@@ -693,6 +693,26 @@ def test_training_goes_on_from_a_saved_model_on_another_text(command, folder):
     assert all(map(torch.equal, copy.state_dict().values(), tuned.state_dict().values()))
 
 
+def test_a_run_that_began_with_a_saved_model_goes_on_without_it(command, folder):
+    assert command(*TRAIN, "--steps", 3, "--out", "first")[0] == 0
+    tune = ["train", "--init", "first", "--corpus", "fox.txt", *SIZES[6:], "--steps", 10]
+    assert command(*tune, "--out", "whole")[0] == 0
+    interrupt(command, line=tune)
+    shutil.rmtree("first")
+    assert command("resume", "model")[0] == 0
+    assert same_end(folder / "whole", folder / "model")
+
+
+def test_a_run_without_a_checkpoint_still_needs_the_model_that_it_begins_with(command, folder):
+    assert command(*TRAIN, "--steps", 3, "--out", "first")[0] == 0
+    interrupt(command, line=["train", "--init", "first", "--corpus", "fox.txt", *SIZES[6:], "--steps", 10])
+    (folder / "model" / "checkpoint.pt").unlink()
+    shutil.rmtree("first")
+    code, _, err = command("resume", "model")
+    assert code == 2
+    assert "first'; expected a folder" in err
+
+
 def test_a_character_that_the_model_does_not_know_is_named_with_its_line(command, folder):
     assert command(*TRAIN, "--steps", 1, "--out", "model")[0] == 0
     (folder / "new.txt").write_text("the dog\njumps\nover ß, " * 20)

@@ -18,6 +18,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import NoneType
@@ -147,6 +148,8 @@ def resume(folder: Path) -> None:
         with contextlib.suppress(OSError):
             (folder / CHECKPOINT).unlink()  # there only where the run was killed between its record and this
     require(not done, "folder", str(folder), f"a run that is not at its end; {PROGRAM} train --init trains on")
+    if (folder / CHECKPOINT).exists():
+        plan = replace(plan, init=None)  # the checkpoint holds all weights; the folder of the first may be gone
     vocabulary = read_vocabulary(folder)
     text = load_corpus(plan.text(), tokens=plan.tokens, vocabulary=vocabulary)
     with stop_on_signals() as stop:
