@@ -297,6 +297,14 @@ def test_weights_that_are_no_numbers_are_said_in_one_line(command, saved, temper
     one_line_of(result, "a prediction of the model is nan; expected a number")
 
 
+def test_a_letter_that_the_terminal_lacks_is_no_failure(folder, monkeypatch):
+    (folder / "fox.txt").write_text("é" * 200)
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    trained = in_a_process(*TRAIN, "--out", "model")
+    assert (trained.returncode, trained.stderr) == (0, "")
+    assert trained.stdout.endswith(r"\xe9\xe9" + "\n")
+
+
 # Interruptions
 
 
@@ -369,6 +377,16 @@ def test_a_larger_vocabulary_is_refused(command, saved):
 
 def test_control_characters_are_spelled_out():
     assert cli.printable("a\x1b[2J\r\tb\n\x00é") == "a\\x1b[2J\\r\tb\n\\x00é"
+
+
+@pytest.mark.parametrize("c", "\u202e\u2066\u2069\u200e\u200b\u2060\ufeff\u00ad\U000e0041", ids=ascii)
+def test_what_turns_the_text_or_is_not_seen_is_spelled_out(c):
+    assert cli.printable(f"a{c}b") == f"a{c.encode('unicode_escape').decode()}b"
+
+
+def test_what_scripts_and_emoji_are_written_with_stays():
+    written = "می\u200cخواهم, क्\u200dष, 👩\u200d💻, ❤\ufe0f, e\u0301, 日\u3000本, 5\u00a0%"
+    assert cli.printable(written) == written
 
 
 def test_a_model_does_not_command_the_terminal(command, folder):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
+import io
 import math
 import os
 import re
@@ -50,6 +51,7 @@ from .training.tokens import Unit, Vocabulary
 
 PROGRAM = "python -m efficient_transformers"
 GROUPS = (TrainingConfig, Execution)  # parameters whose fields are options
+JOINERS = "\u200c\u200d"  # not seen, and needed: Persian, Indic scripts and emoji are written with them
 
 
 def train(
@@ -257,8 +259,13 @@ def sample(
 
 
 def printable(text: str) -> str:
-    """The text with control characters, which a terminal would obey, spelled out, but for line ends and tabs."""
-    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
+    """The text with what a terminal would obey and nobody see spelled out, but for line ends, tabs and ``JOINERS``.
+
+    These are control characters and the invisible ones of Unicode's format category: marks that turn the direction
+    of what follows, spaces without width.
+    """
+    kept = "\n\t" + JOINERS
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cf") and c not in kept else c for c in text)
 
 
 class Parser(argparse.ArgumentParser):
@@ -324,6 +331,8 @@ def fill(described: Callable[..., Any], values: dict[str, Any]) -> Any:
 
 def main() -> None:
     """Run the command line; bad input ends in one short message on stderr and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a run that went well does not fail for a letter
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
