@@ -265,7 +265,7 @@ def test_training_refuses(command, folder, arguments, parts):
 
 BAD_REQUESTS = {
     "an unknown character": (["--prompt", "fox é"], ["character is 'é'", repr("".join(sorted(set(TEXT))))]),
-    "an empty prompt": (["--prompt", ""], ["(1, 0)", "neither of them 0"]),
+    "an empty prompt": (["--prompt", ""], ["prompt is ''", "at least one character"]),
     "too many characters": (["--max-new-tokens", "1024"], ["is 1025", "at most max_seq_len=1024"]),
     "a negative temperature": (["--temperature", "-1"], ["temperature is -1.0", "0 or more"]),
     "no likeliest character": (["--top-k", "0"], ["top_k is 0", "at least 1"]),
@@ -287,6 +287,14 @@ def test_generation_refuses_a_folder_that_is_not_there(command):
     one_line_of(command("generate", "nowhere"), "folder is 'nowhere'", "primer-ez")
 
 
+@pytest.mark.parametrize("line", [["generate"], ["evaluate", "--corpus", "fox.txt"], ["train", "--init"]], ids=str)
+def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(command, monkeypatch, line):
+    asked = []
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: asked.append(1))
+    one_line_of(command(*line, "run/foo"), "folder is 'run/foo'; expected a folder that `train` saved, or one of gmlp,")
+    assert not asked
+
+
 @pytest.mark.parametrize("temperature", [0, 0.8])
 def test_weights_that_are_no_numbers_are_said_in_one_line(command, saved, temperature):
     model = LanguageModel.from_pretrained(saved)
@@ -295,6 +303,21 @@ def test_weights_that_are_no_numbers_are_said_in_one_line(command, saved, temper
     (Path("broken") / "vocabulary.json").write_text((saved / "vocabulary.json").read_text())
     result = command("generate", "broken", "--temperature", temperature)
     one_line_of(result, "a prediction of the model is nan; expected a number")
+
+
+# The environment
+
+
+def test_a_rank_without_a_launcher_silences_nothing(command, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    one_line_of(command(*TRAIN, "--n-heads", 3), "a multiple of n_heads=3")
+
+
+@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"])
+def test_an_environment_that_no_launcher_made_is_named(command, folder, monkeypatch, name):
+    monkeypatch.setenv(name, "x")
+    one_line_of(command(*TRAIN), f"{name} in the environment is 'x'; expected a number")
+    assert paths(folder) == set()
 
 
 def test_a_letter_that_the_terminal_lacks_is_no_failure(folder, monkeypatch):

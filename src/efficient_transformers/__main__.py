@@ -197,6 +197,7 @@ def generate(
         top_k: draw from so many likeliest characters only.
         seed: of the draws; by default different each time.
     """
+    require(prompt != "", "prompt", prompt, "at least one character to begin with")
     model, vocabulary = load(folder)
     room = max(1, min(400, model.max_seq_len - len(vocabulary.encode(prompt))))
     new = room if max_new_tokens is None else max_new_tokens

@@ -92,14 +92,24 @@ class Execution:
 
 
 def is_first() -> bool:
-    """Whether this process speaks for all that were started together, asked before Accelerate has started."""
-    return os.environ.get("RANK", "0") == "0"
+    """Whether this process speaks for all that were started together, asked before Accelerate has started.
+
+    A ``RANK`` without a ``WORLD_SIZE`` is not a launcher's, and says nothing.
+    """
+    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK", "0") == "0"
 
 
 def processes() -> Accelerator:
-    """Accelerate's view of the device and of all processes; the precision is :class:`Execution`'s business."""
+    """Accelerate's view of the device and of all processes; the precision is :class:`Execution`'s business.
+
+    Raises:
+        ValueError: if the environment, where a launcher says who is who, holds something else than numbers.
+    """
     from accelerate import Accelerator  # heavy libraries are imported where they are used
 
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        found = os.environ.get(name, "0")
+        require(found.isdecimal(), f"{name} in the environment", found, "a number, as launchers set it, or nothing")
     return Accelerator(mixed_precision="no")
 
 

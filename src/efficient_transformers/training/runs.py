@@ -173,7 +173,14 @@ def trained_at(folder: Path) -> int | None:
 
 
 def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
-    """The model of a folder that `train` saved, or of one that ships with the package, and its vocabulary."""
+    """The model of a folder that `train` saved, or of one that ships with the package, and its vocabulary.
+
+    Raises:
+        ValueError: if there is no such folder, or as :meth:`LanguageModel.from_pretrained` does. A name on the Hugging
+            Face Hub is not looked for: what is there has no vocabulary.
+    """
+    names = ", ".join(pretrained_names())
+    require(locate(folder).is_dir(), "folder", str(folder), f"a folder that `train` saved, or one of {names}")
     model, folder = LanguageModel.from_pretrained(folder), locate(folder)
     vocabulary = read_vocabulary(folder)
     expected = f"{model.vocab_size}, as its model has"
