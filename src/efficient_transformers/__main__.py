@@ -1,35 +1,42 @@
-"""The command line: ``python -m efficient_transformers train|resume|generate|evaluate``."""
+"""The command line: ``python -m efficient_transformers train|resume|generate|evaluate``.
+
+What is notable:
+- a command is a function, and its parameters are its arguments: names, types, defaults and texts stand there alone;
+- bad input, of whatever kind, ends in one line and exit code 2.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import functools
+import inspect
 import io
 import math
 import os
 import re
 import signal
 import sys
+import unicodedata
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from types import NoneType
+from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from .checks import require, require_int, require_known
-from .models import LanguageModel, find_family, model_names
+from .models import LanguageModel, find_family
 from .saving import RUNS
 from .training.corpus import NAMES, Corpus, load_corpus, load_text
 from .training.evaluation import evaluate as mean_loss
 from .training.evaluation import sizes_of
-from .training.execution import Execution, stop_on_signals
+from .training.execution import Execution, is_first, stop_on_signals
 from .training.loop import TrainingConfig
-from .training.memory import FLOAT, check_training, require_memory
 from .training.runs import (
     CHECKPOINT,
     RECORD,
+    TOKEN,
     Plan,
     begin,
     carry_out,
@@ -37,18 +44,19 @@ from .training.runs import (
     in_first_process,
     load,
     read_vocabulary,
+    require_room,
     trained_at,
 )
-from .training.tokens import Unit, Vocabulary, printable
+from .training.tokens import Unit, Vocabulary
 
 PROGRAM = "python -m efficient_transformers"
+GROUPS = (TrainingConfig, Execution)  # parameters whose fields are options
+JOINERS = "\u200c\u200d"  # not seen, and needed: Persian, Indic scripts and emoji are written with them
 
 
 def train(
-    name: Annotated[
-        str | None, tyro.conf.Positional, tyro.conf.arg(help=f"Which model: {', '.join(model_names())}.")
-    ] = None,
-    /,
+    name: str | None = None,
+    *,
     corpus: str = "shakespeare",
     tokens: Unit | None = None,
     out: Path | None = None,
@@ -60,13 +68,13 @@ def train(
     dropout: float | None = None,
     checkpoint_every: int = 1000,
     tensorboard: bool = False,
-    *,
-    training: Annotated[TrainingConfig, tyro.conf.arg(name="")],  # without a default: that of the warm-up is settled
-    execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution(),  # noqa: B008, frozen
+    training: TrainingConfig,
+    execution: Execution,
 ) -> None:
     """Train a model on text, print a sample and save a folder that `generate` reads.
 
     Args:
+        name: which model: transformer, primer-ez, primer, hourglass, gmlp, primer-ez-shared, primer-ez-per-head, amlp.
         corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8" and "text8", or the
             path of a UTF-8 text file.
         tokens: what the model reads; by default characters, and bytes of "enwik8".
@@ -104,7 +112,6 @@ def train(
         config = {"name": name, "vocab_size": len(text.vocabulary), **sizes}
     if dropout is not None:
         config["dropout"] = dropout
-    check_training(config, training, execution)
     plan = Plan(
         model=config,
         training=training,
@@ -131,7 +138,7 @@ def train(
                         RUNS.rmdir()
 
 
-def resume(folder: Annotated[Path, tyro.conf.Positional], /) -> None:
+def resume(folder: Path) -> None:
     """Go on with a run of `train` that was interrupted, from its last good checkpoint.
 
     Args:
@@ -143,7 +150,8 @@ def resume(folder: Annotated[Path, tyro.conf.Positional], /) -> None:
         with contextlib.suppress(OSError):
             (folder / CHECKPOINT).unlink()  # there only where the run was killed between its record and this
     require(not done, "folder", str(folder), f"a run that is not at its end; {PROGRAM} train --init trains on")
-    check_training(plan.model, plan.training, plan.execution)
+    if (folder / CHECKPOINT).exists():
+        plan = replace(plan, init=None)  # the checkpoint holds all weights; the folder of the first may be gone
     vocabulary = read_vocabulary(folder)
     text = load_corpus(plan.text(), tokens=plan.tokens, vocabulary=vocabulary)
     with stop_on_signals() as stop:
@@ -171,8 +179,8 @@ def run(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: An
 
 
 def generate(
-    folder: Annotated[Path, tyro.conf.Positional],
-    /,
+    folder: Path,
+    *,
     prompt: str = "\n",
     max_new_tokens: int | None = None,
     temperature: float = 0.8,
@@ -189,6 +197,7 @@ def generate(
         top_k: draw from so many likeliest characters only.
         seed: of the draws; by default different each time.
     """
+    require(prompt != "", "prompt", prompt, "at least one character to begin with")
     model, vocabulary = load(folder)
     room = max(1, min(400, model.max_seq_len - len(vocabulary.encode(prompt))))
     new = room if max_new_tokens is None else max_new_tokens
@@ -196,8 +205,8 @@ def generate(
 
 
 def evaluate(
-    folder: Annotated[Path, tyro.conf.Positional],
-    /,
+    folder: Path,
+    *,
     corpus: str,
     part: str | None = None,
     seq_len: int | None = None,
@@ -223,8 +232,9 @@ def evaluate(
         text = load_text(Path(corpus), vocabulary)
     if seq_len is None:
         seq_len = min(trained_at(folder) or model.max_seq_len, model.max_seq_len)
+    require(seq_len <= model.max_seq_len, "seq_len", seq_len, f"at most max_seq_len={model.max_seq_len}")
     require_int("batch_size", batch_size, at_least=1)
-    require_memory("a batch", batch_size * seq_len * model.vocab_size * FLOAT)
+    require_room("the tokens of a batch", batch_size * seq_len * TOKEN)
     loss = mean_loss(model, text, seq_len=seq_len, batch_size=batch_size, show_progress=True)
     characters, size = sizes_of(text[1:], vocabulary)
     print(f"{len(text) - 1:,} tokens, {characters:,} characters, {size:,} bytes")
@@ -243,35 +253,87 @@ def sample(
     top_k: int | None = None,
     seed: int | None = None,
 ) -> str:
-    """The prompt and what the model makes of it, with control characters, which a terminal would obey, spelled out."""
+    """The prompt and what the model makes of it, as :func:`printable` has it."""
     tokens = vocabulary.encode(prompt)[None]  # (1, T)
     tokens = model.generate(tokens, max_new_tokens, temperature=temperature, top_k=top_k, seed=seed)
     return printable(vocabulary.decode(tokens[0]))
 
 
+def printable(text: str) -> str:
+    """The text with what a terminal would obey and nobody see spelled out, but for line ends, tabs and ``JOINERS``.
+
+    These are control characters and the invisible ones of Unicode's format category: marks that turn the direction
+    of what follows, spaces without width.
+    """
+    kept = "\n\t" + JOINERS
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cf") and c not in kept else c for c in text)
+
+
+class Parser(argparse.ArgumentParser):
+    """One that leaves it to :func:`main` to say what is wrong, in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; {self.prog} --help lists what there is")
+
+
 def parse(arguments: list[str]) -> Callable[[], None]:
-    """What the command line asks for; what it gets wrong is said in one line."""
+    """What the command line asks for.
 
-    def later(command: Callable[..., None]) -> Callable[..., Callable[[], None]]:
-        return functools.wraps(command)(lambda *a, **named: functools.partial(command, *a, **named))
+    Raises:
+        ValueError: for a command, an argument or a value that there is not.
+    """
+    commands = {command.__name__: command for command in (train, resume, generate, evaluate)}
+    parser = Parser(prog=PROGRAM, formatter_class=argparse.RawTextHelpFormatter)
+    listed = "\n".join(f"{name:10}{summary(command)}" for name, command in commands.items())
+    parser.add_argument("command", choices=commands, help=listed)
+    command = commands[parser.parse_args(arguments[:1]).command]
+    parser = Parser(prog=f"{PROGRAM} {command.__name__}", description=summary(command), allow_abbrev=False)
+    add_arguments(parser, command)
+    values = vars(parser.parse_intermixed_args(arguments[1:]))  # the name of a model may stand after the options
+    return lambda: fill(command, values)
 
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            commands = {command.__name__: later(command) for command in (train, resume, generate, evaluate)}
-            return tyro.extras.subcommand_cli_from_dict(commands, prog=PROGRAM, args=arguments)
-    except SystemExit as leave:
-        if leave.code:  # tyro draws a box around what it says: title, message, rule, advice
-            lines = [line.strip("│╭╮╰╯ ") for line in said.getvalue().splitlines()]
-            lines = [line for line in lines if line]
-            rule = next((n for n, line in enumerate(lines) if n and set(line) <= set("─")), len(lines))
-            message = re.sub(r"\s+", " ", " ".join(lines[1:rule]))
-            raise ValueError(f"{message.rstrip('.')}; {PROGRAM} --help lists what there is") from leave
-        raise
+
+def summary(command: Callable[..., None]) -> str:
+    """The first line of its docstring."""
+    return (inspect.getdoc(command) or "").partition("\n")[0]
+
+
+def add_arguments(parser: argparse.ArgumentParser, described: Callable[..., Any]) -> None:
+    """An argument for each parameter of a command, or field of a dataclass, with its name, type, default and text."""
+    section = (inspect.getdoc(described) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE))
+    for name, parameter in inspect.signature(described, eval_str=True).parameters.items():
+        kind, default, text = parameter.annotation, parameter.default, texts.get(name, "")
+        kind = get_args(kind)[0] if NoneType in get_args(kind) else kind
+        if kind in GROUPS:
+            add_arguments(parser, kind)
+            continue
+        if inspect.isfunction(described) and parameter.kind is not parameter.KEYWORD_ONLY:
+            parser.add_argument(name, nargs="?" if default is None else None, type=kind, help=text)
+            continue
+        options: dict[str, Any] = {"required": True} if default is parameter.empty else {"default": default}
+        if options.get("default") is not None:
+            text += " (default: %(default)r)"
+        if kind is bool:
+            options["action"] = argparse.BooleanOptionalAction
+        elif get_origin(kind) is Literal:
+            options["choices"] = get_args(kind)
+        else:
+            options |= {"type": kind, "metavar": kind.__name__.upper()}
+        parser.add_argument(f"--{name.replace('_', '-')}", help=text, **options)
+
+
+def fill(described: Callable[..., Any], values: dict[str, Any]) -> Any:
+    """Call a command, or make a dataclass, with those of ``values`` that it takes."""
+    parameters = inspect.signature(described, eval_str=True).parameters
+    kinds = {name: parameter.annotation for name, parameter in parameters.items()}
+    return described(**{name: fill(kind, values) if kind in GROUPS else values[name] for name, kind in kinds.items()})
 
 
 def main() -> None:
     """Run the command line; bad input ends in one short message on stderr and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a run that went well does not fail for a letter
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
@@ -285,11 +347,6 @@ def main() -> None:
         sys.exit(130)
     except (ValueError, TypeError, ImportError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
         fail(str(error) or type(error).__name__)  # a RuntimeError is PyTorch's, above all out of memory
-
-
-def is_first() -> bool:
-    """Whether this process speaks for all that ``torchrun`` started."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 def fail(message: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Protocol
 
 import torch
@@ -40,7 +43,8 @@ def generate(
     r"""Continue each prompt by ``max_new_tokens`` tokens, drawn from :math:`\mathrm{softmax}(\text{logits} / \tau)`.
 
     Args:
-        model: the language model; its train or eval mode is the same afterwards.
+        model: the language model; its train or eval mode is the same afterwards. Several threads may generate with
+            one model, and none of them has dropout.
         prompt: int64 ``[batch, seq]``, at least one token each.
         max_new_tokens: how many tokens to add; prompt and new tokens fit into ``model.max_seq_len``.
         temperature: :math:`\tau`; 0 always takes the likeliest token.
@@ -55,6 +59,7 @@ def generate(
         TypeError: if the prompt is not int64, the temperature not a number, or a count or the seed not an int.
         ValueError: if the temperature is below 0 or not finite, ``top_k < 1``, or the prompt is empty, outside the
             vocabulary or too long.
+        FloatingPointError: if the model predicts what is not a number, as one with damaged weights does.
     """
     model.check_tokens(prompt)
     require_int("max_new_tokens", max_new_tokens, at_least=0)
@@ -68,29 +73,48 @@ def generate(
     total = prompt.shape[1] + max_new_tokens
     require(total <= model.max_seq_len, "prompt and new tokens", total, f"at most max_seq_len={model.max_seq_len}")
 
-    was_training = model.training
-    model.train(False)
-    try:
-        generator = torch.Generator(model.embedding.weight.device)
-        generator.manual_seed(seed) if seed is not None else generator.seed()
-        cache = Cache(prompt.shape[0]) if use_cache else None
-        tokens = unread = prompt.to(model.embedding.weight.device)
+    generator = torch.Generator(model.embedding.weight.device)
+    generator.manual_seed(seed) if seed is not None else generator.seed()
+    cache = Cache(prompt.shape[0]) if use_cache else None
+    tokens = unread = prompt.to(model.embedding.weight.device)
+    with eval_mode(model):
         for _ in range(max_new_tokens):
             logits = model(unread, cache)[:, -1].float()  # (B, V)
             token = draw(logits, temperature, top_k, generator)  # (B, 1)
             tokens = torch.cat([tokens, token], dim=1)
             unread = token if use_cache else tokens
-        return tokens
+    return tokens
+
+
+LOCK = Lock()
+GENERATING: dict[int, tuple[bool, int]] = {}  # by a model's id: its mode before, and the threads that generate with it
+
+
+@contextmanager
+def eval_mode(model: Decoder) -> Iterator[None]:
+    """Eval mode within the block, and in all threads' blocks; the last of them to end restores the mode before."""
+    with LOCK:
+        before, threads = GENERATING.get(id(model), (model.training, 0))
+        GENERATING[id(model)] = before, threads + 1
+        model.train(False)
+    try:
+        yield
     finally:
-        model.train(was_training)
+        with LOCK:
+            before, threads = GENERATING.pop(id(model))
+            if threads > 1:
+                GENERATING[id(model)] = before, threads - 1
+            else:
+                model.train(before)
 
 
 def draw(logits: Tensor, temperature: float, top_k: int | None, generator: torch.Generator) -> Tensor:
     """One token per row of ``logits`` ``[batch, vocab]``, as ``[batch, 1]``."""
+    logits = logits - logits.amax(-1, keepdim=True)  # no overflow, however small the temperature; NaN if one is
+    require(not logits.isnan().any(), "a prediction of the model", torch.nan, "a number", FloatingPointError)
     if temperature < torch.finfo(logits.dtype).tiny:  # 0, or what a division would take for 0
         return logits.argmax(dim=-1, keepdim=True)
     if top_k is not None:
         best, index = logits.topk(min(top_k, logits.shape[-1]))  # exactly top_k, also where several are equal
         logits = torch.full_like(logits, -torch.inf).scatter(1, index, best)
-    logits = logits - logits.amax(-1, keepdim=True)  # no overflow, however small the temperature
     return torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)

@@ -16,7 +16,7 @@ from tools.notebooks import run_notebooks
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = run_notebooks.chapters()
-# What Colab brings of what the package needs; tyro and the plays it does not bring.
+# What Colab brings of what the package needs; the plays it does not bring.
 BROUGHT = ["accelerate", "huggingface_hub", "ipywidgets", "matplotlib", "numpy", "pillow", "pooch", "safetensors"]
 BROUGHT += ["scikit-learn", "scipy", "torch", "tqdm"]
 RUNNER = ["ipykernel", "nbclient"]

@@ -19,7 +19,6 @@ from helpers import SETTINGS, SIZES, TEXT
 
 import efficient_transformers.__main__ as cli
 from efficient_transformers import Execution, LanguageModel, TrainingConfig, Vocabulary, model_names
-from efficient_transformers.training.tokens import printable
 
 pytestmark = [pytest.mark.usefixtures("on_the_cpu"), pytest.mark.slow]
 
@@ -85,20 +84,36 @@ def test_help_explains_every_option_and_its_default(command, name):
     assert code == 0
     options = {p.name: p.default for p in inspect.signature(getattr(cli, name)).parameters.values()}
     if name == "train":
-        assert options.pop("training") is inspect.Parameter.empty
-        assert isinstance(options.pop("execution"), Execution)
         options |= {f.name: f.default for f in (*fields(TrainingConfig), *fields(Execution))}
         assert options.pop("name") is None  # it has no flag
     options = {option: default for option, default in options.items() if default is not inspect.Parameter.empty}
     assert len(options) == {"train": 25, "resume": 0, "generate": 5, "evaluate": 3}[name]
-    plain = " ".join(out.replace("│", " ").split())
+    plain = " ".join(out.partition("\noptions:\n")[2].split()) + " --"
     for option, default in options.items():
         flag = f"--{option.replace('_', '-')}"
         value = rf"--no-{flag[2:]}" if isinstance(default, bool) else r"\S+"
-        ((explanation, shown),) = re.findall(rf" {flag},? {value} ((?:(?! --).)*?) ?\(default: (.*?)\)", plain)
-        assert len(explanation.split()) >= 2, f"{flag}: {explanation}"
-        if default != "\n":
-            assert shown == str(default)
+        (explanation,) = re.findall(rf" {flag},? {value} (.*?)(?= --)", plain)
+        text, _, shown = explanation.partition(" (default: ")
+        assert len(text.split()) >= 2, f"{flag}: {text}"
+        assert shown == ("" if default is None else f"{default!r})")
+
+
+def test_options_may_stand_before_the_name_of_the_model(command, folder):
+    assert command("train", "--corpus", "fox.txt", *SIZES, "--steps", 1, "primer-ez", "--out", "model")[0] == 0
+    assert LanguageModel.from_pretrained("model").config["name"] == "primer-ez"
+
+
+def test_a_switch_is_turned_on_and_off(command, folder):
+    switches = ["--tensorboard", "--no-tensorboard", "--no-compile", "--no-shard"]
+    assert command(*TRAIN, *switches, "--out", "model")[0] == 0
+    assert not (folder / "model" / "tensorboard").exists()
+
+
+def test_help_and_commands_do_without_docstrings():
+    """Which ``python -OO`` drops."""
+    line = [sys.executable, "-OO", "-m", "efficient_transformers"]
+    for arguments in (["--help"], ["train", "--help"], ["generate", "primer-ez", "--max-new-tokens", "1"]):
+        subprocess.run([*line, *arguments], env={**os.environ, **SETTINGS}, check=True, capture_output=True)
 
 
 def test_help_names_every_model(command):
@@ -250,7 +265,7 @@ def test_training_refuses(command, folder, arguments, parts):
 
 BAD_REQUESTS = {
     "an unknown character": (["--prompt", "fox é"], ["character is 'é'", repr("".join(sorted(set(TEXT))))]),
-    "an empty prompt": (["--prompt", ""], ["(1, 0)", "neither of them 0"]),
+    "an empty prompt": (["--prompt", ""], ["prompt is ''", "at least one character"]),
     "too many characters": (["--max-new-tokens", "1024"], ["is 1025", "at most max_seq_len=1024"]),
     "a negative temperature": (["--temperature", "-1"], ["temperature is -1.0", "0 or more"]),
     "no likeliest character": (["--top-k", "0"], ["top_k is 0", "at least 1"]),
@@ -270,6 +285,47 @@ def test_generation_refuses_a_folder_without(command, saved, name):
 
 def test_generation_refuses_a_folder_that_is_not_there(command):
     one_line_of(command("generate", "nowhere"), "folder is 'nowhere'", "primer-ez")
+
+
+@pytest.mark.parametrize("line", [["generate"], ["evaluate", "--corpus", "fox.txt"], ["train", "--init"]], ids=str)
+def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(command, monkeypatch, line):
+    asked = []
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: asked.append(1))
+    one_line_of(command(*line, "run/foo"), "folder is 'run/foo'; expected a folder that `train` saved, or one of gmlp,")
+    assert not asked
+
+
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_weights_that_are_no_numbers_are_said_in_one_line(command, saved, temperature):
+    model = LanguageModel.from_pretrained(saved)
+    model.norm.weight.data.fill_(torch.nan)
+    model.save_pretrained("broken")
+    (Path("broken") / "vocabulary.json").write_text((saved / "vocabulary.json").read_text())
+    result = command("generate", "broken", "--temperature", temperature)
+    one_line_of(result, "a prediction of the model is nan; expected a number")
+
+
+# The environment
+
+
+def test_a_rank_without_a_launcher_silences_nothing(command, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    one_line_of(command(*TRAIN, "--n-heads", 3), "a multiple of n_heads=3")
+
+
+@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"])
+def test_an_environment_that_no_launcher_made_is_named(command, folder, monkeypatch, name):
+    monkeypatch.setenv(name, "x")
+    one_line_of(command(*TRAIN), f"{name} in the environment is 'x'; expected a number")
+    assert paths(folder) == set()
+
+
+def test_a_letter_that_the_terminal_lacks_is_no_failure(folder, monkeypatch):
+    (folder / "fox.txt").write_text("é" * 200)
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    trained = in_a_process(*TRAIN, "--out", "model")
+    assert (trained.returncode, trained.stderr) == (0, "")
+    assert trained.stdout.endswith(r"\xe9\xe9" + "\n")
 
 
 # Interruptions
@@ -343,7 +399,17 @@ def test_a_larger_vocabulary_is_refused(command, saved):
 
 
 def test_control_characters_are_spelled_out():
-    assert printable("a\x1b[2J\r\tb\n\x00é") == "a\\x1b[2J\\r\tb\n\\x00é"
+    assert cli.printable("a\x1b[2J\r\tb\n\x00é") == "a\\x1b[2J\\r\tb\n\\x00é"
+
+
+@pytest.mark.parametrize("c", "\u202e\u2066\u2069\u200e\u200b\u2060\ufeff\u00ad\U000e0041", ids=ascii)
+def test_what_turns_the_text_or_is_not_seen_is_spelled_out(c):
+    assert cli.printable(f"a{c}b") == f"a{c.encode('unicode_escape').decode()}b"
+
+
+def test_what_scripts_and_emoji_are_written_with_stays():
+    written = "می\u200cخواهم, क्\u200dष, 👩\u200d💻, ❤\ufe0f, e\u0301, 日\u3000本, 5\u00a0%"
+    assert cli.printable(written) == written
 
 
 def test_a_model_does_not_command_the_terminal(command, folder):

@@ -1,5 +1,9 @@
 """Sampling: the cache changes nothing, the seed decides everything, and the frequencies are those of the softmax."""
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from threading import Event
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -181,6 +185,41 @@ def test_the_mode_is_the_same_after_an_error(training):
     with pytest.raises(RuntimeError, match="in the middle"):
         model.generate(prompt(), 3)
     assert {m.training for m in model.modules()} == {training}
+
+
+def test_threads_may_generate_at_once_with_a_model_in_train_mode():
+    """The second begins before the first has ended, and ends after it."""
+    model, start = small_model(dropout=0.5).train(), prompt()
+    expected = small_model().generate(start, 8, temperature=0)
+    steps, first_began, second_began, first_ended = count(), Event(), Event(), Event()
+
+    def meet(module, args):
+        step = next(steps)
+        if step == 0:
+            first_began.set()
+            assert second_began.wait(60)
+        if step == 1:
+            second_began.set()
+            assert first_ended.wait(60)
+
+    model.norm.register_forward_pre_hook(meet)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(model.generate, start, 1)
+        assert first_began.wait(60)
+        second = pool.submit(model.generate, start, 8, temperature=0)
+        first.result()
+        first_ended.set()
+        assert torch.equal(second.result(), expected)
+    assert {m.training for m in model.modules()} == {True}
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+@pytest.mark.parametrize("damage", [torch.nan, torch.inf])
+def test_a_prediction_that_is_not_a_number_is_refused(temperature, damage):
+    model = small_model()
+    model.norm.bias.data[0] = damage
+    with pytest.raises(FloatingPointError, match="a prediction of the model is nan; expected a number"):
+        model.generate(prompt(), 3, temperature=temperature)
 
 
 @pytest.mark.parametrize("use_cache", [True, False])

@@ -45,7 +45,6 @@ HEAVY = (
     "safetensors",
     "scipy",
     "sklearn",
-    "tyro",
 )
 
 every_model = pytest.mark.parametrize("name", model_names())

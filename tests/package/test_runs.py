@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -31,9 +31,11 @@ from efficient_transformers import (
     TrainingConfig,
     build_model,
     load_corpus,
+    model_names,
     train,
 )
-from efficient_transformers.training import checkpoint, memory
+from efficient_transformers.layers.family import parameter_count
+from efficient_transformers.training import checkpoint, runs
 from efficient_transformers.training.execution import Stop, stop_on_signals
 from efficient_transformers.training.files import PARTIAL, locked, replacing
 
@@ -269,7 +271,7 @@ def test_nothing_in_a_checkpoint_is_executed(folder):
     assert not (folder / "owned").exists()
 
 
-def interrupt(command, *arguments, steps=10):
+def interrupt(command, line=(*TRAIN, "--steps", 10)):
     """A run in the folder `model` that was asked to stop at its second evaluation."""
     original, seen = Stop.__init__, []
 
@@ -288,7 +290,7 @@ def interrupt(command, *arguments, steps=10):
             "finite",
             lambda record: (record["step"] == 4 and seen[-1].ask(signal.SIGTERM), evaluate(record))[1],
         )
-        code, out, _ = command(*TRAIN, "--steps", steps, "--out", "model", *arguments)
+        code, out, _ = command(*line, "--out", "model")
     assert code == 128 + signal.SIGTERM
     assert "python -m efficient_transformers resume model\n" in out
 
@@ -741,6 +743,26 @@ def test_training_goes_on_from_a_saved_model_on_another_text(command, folder):
     assert all(map(torch.equal, copy.state_dict().values(), tuned.state_dict().values()))
 
 
+def test_a_run_that_began_with_a_saved_model_goes_on_without_it(command, folder):
+    assert command(*TRAIN, "--steps", 3, "--out", "first")[0] == 0
+    tune = ["train", "--init", "first", "--corpus", "fox.txt", *SIZES[6:], "--steps", 10]
+    assert command(*tune, "--out", "whole")[0] == 0
+    interrupt(command, line=tune)
+    shutil.rmtree("first")
+    assert command("resume", "model")[0] == 0
+    assert same_end(folder / "whole", folder / "model")
+
+
+def test_a_run_without_a_checkpoint_still_needs_the_model_that_it_begins_with(command, folder):
+    assert command(*TRAIN, "--steps", 3, "--out", "first")[0] == 0
+    interrupt(command, line=["train", "--init", "first", "--corpus", "fox.txt", *SIZES[6:], "--steps", 10])
+    (folder / "model" / "checkpoint.pt").unlink()
+    shutil.rmtree("first")
+    code, _, err = command("resume", "model")
+    assert code == 2
+    assert "first'; expected a folder" in err
+
+
 def test_a_character_that_the_model_does_not_know_is_named_with_its_line(command, folder):
     assert command(*TRAIN, "--steps", 1, "--out", "model")[0] == 0
     (folder / "new.txt").write_text("the dog\njumps\nover ß, " * 20)
@@ -822,37 +844,42 @@ def test_a_compiled_model_trains_alike():
         assert ours == pytest.approx(theirs, abs=1e-4)
 
 
-SHARED = {  # how many processes there are, and how many on this machine; what there is room for in 80 GB
-    (8, 8, True, "GPUs"): True,
-    (8, 8, False, "GPUs"): False,
-    (8, 8, True, "cores"): False,  # which share one memory
-    (16, 8, True, "cores"): True,
-    (1, 1, False, "GPUs"): False,
-}
+def a_plan(training=None, **sizes):
+    model = {"name": "transformer", "vocab_size": 29, **sizes}
+    rest = {"corpus": "fox.txt", "tokens": None, "directory": "", "init": None, "tensorboard": False}
+    return runs.Plan(
+        model=model, training=training or TrainingConfig(), execution=Execution(), checkpoint_every=1, **rest
+    )
 
 
-@pytest.mark.parametrize(("where", "fits"), SHARED.items(), ids=str)
-def test_a_model_is_refused_where_its_share_does_not_fit(monkeypatch, where, fits):
-    world, here, shard, devices = where
-    monkeypatch.setattr(memory, "available", lambda: 80 * 10**9)
-    monkeypatch.setattr(memory, "on_gpu", lambda: devices == "GPUs")
-    monkeypatch.setenv("WORLD_SIZE", str(world))
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
-    model = {"name": "transformer", "vocab_size": 256, "d_model": 4096, "n_layers": 26, "n_heads": 32}
-    config = TrainingConfig(batch_size=16, seq_len=1024)
-    with nullcontext() if fits else pytest.raises(ValueError, match=r"a model of 5\.24 G parameters and its optimizer"):
-        memory.check_training(model, config, Execution(shard=shard))
+def test_as_many_layers_as_there_may_be_are_made_in_a_moment():
+    model = a_plan(d_model=2, n_heads=1, n_layers=runs.LARGEST["n_layers"]).build()
+    assert len(model.body) == 1000
 
 
-@pytest.mark.parametrize(("world", "fits"), [(1, False), (8, True)])
-def test_a_batch_is_refused_where_its_share_does_not_fit(monkeypatch, world, fits):
-    monkeypatch.setattr(memory, "available", lambda: 10**9)
-    monkeypatch.setattr(memory, "on_gpu", lambda: True)
-    monkeypatch.setenv("WORLD_SIZE", str(world))
-    model = {"name": "transformer", "vocab_size": 256, "d_model": 16}
-    config = TrainingConfig(batch_size=2000, seq_len=1024)
-    with nullcontext() if fits else pytest.raises(ValueError, match=r"2000 sequences of 1024 tokens is '2\.1 GB'"):
-        memory.check_training(model, config, Execution())
+@pytest.mark.parametrize("size", runs.LARGEST)
+def test_a_size_that_cannot_be_is_refused_before_anything_is_made(monkeypatch, size):
+    monkeypatch.setattr(runs, "build_model", None)  # is not reached
+    largest = runs.LARGEST[size]
+    with pytest.raises(ValueError, match=rf"{size} is {largest + 1}; expected at most {largest}"):
+        a_plan(**{size: largest + 1}).build()
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_the_largest_sizes_can_be_counted(name):
+    sizes = {size: largest for size, largest in runs.LARGEST.items() if size != "n_layers"}
+    with pytest.raises(ValueError, match=r"the memory for the weights is '[\d,]+ GB'; expected at most [\d,]+ GB"):
+        a_plan(name=name, **sizes).build()
+
+
+def test_weights_that_the_memory_holds_once_pass_and_larger_ones_do_not(monkeypatch):
+    pages = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 4 * parameter_count(a_plan(n_layers=1).build())}
+    monkeypatch.setattr(os, "sysconf", pages.get)
+    small = TrainingConfig(batch_size=1)
+    a_plan(small, n_layers=1).require_possible()
+    pages["SC_PHYS_PAGES"] -= 1
+    with pytest.raises(ValueError, match="the memory for the weights"):
+        a_plan(small, n_layers=1).require_possible()
 
 
 def test_one_process_cannot_shard():

@@ -60,7 +60,6 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "instruments": "1.8",
     "logs": "scaling-out",
     "masking": "5.12",
-    "memory": "scaling-out",
     "models": "1.6",
     "pretrained": "6.5",
     "protocol": "6.12",

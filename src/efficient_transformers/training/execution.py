@@ -91,10 +91,25 @@ class Execution:
         return model, accelerator.prepare_optimizer(optimize(model))
 
 
+def is_first() -> bool:
+    """Whether this process speaks for all that were started together, asked before Accelerate has started.
+
+    A ``RANK`` without a ``WORLD_SIZE`` is not a launcher's, and says nothing.
+    """
+    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK", "0") == "0"
+
+
 def processes() -> Accelerator:
-    """Accelerate's view of the device and of all processes; the precision is :class:`Execution`'s business."""
+    """Accelerate's view of the device and of all processes; the precision is :class:`Execution`'s business.
+
+    Raises:
+        ValueError: if the environment, where a launcher says who is who, holds something else than numbers.
+    """
     from accelerate import Accelerator  # heavy libraries are imported where they are used
 
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        found = os.environ.get(name, "0")
+        require(found.isdecimal(), f"{name} in the environment", found, "a number, as launchers set it, or nothing")
     return Accelerator(mixed_precision="no")
 
 
@@ -133,7 +148,7 @@ class Stop:
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
         """Ask, as the handler of a signal does. Asking again changes nothing: a save is not interrupted."""
-        if self.signal is None and os.environ.get("RANK", "0") == "0":
+        if self.signal is None and is_first():
             # os.write, since a handler may run in the middle of a print
             os.write(2, b"\nStopping after this step ...\n")
         self.signal = self.signal or number

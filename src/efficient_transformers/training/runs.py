@@ -24,6 +24,7 @@ import torch
 
 from .. import saving
 from ..checks import require, require_bool, require_int, require_known
+from ..layers.family import parameter_count
 from ..models import LanguageModel, build_model
 from ..pretrained import locate, pretrained_names
 from .checkpoint import Checkpoints, whole
@@ -36,6 +37,9 @@ from .tokens import ByteVocabulary, Unit, Vocabulary
 
 RUN, VOCABULARY, RECORD = "run.json", "vocabulary.json", "training.json"
 METRICS, CHECKPOINT, EVENTS = "metrics.jsonl", "checkpoint.pt", "tensorboard"
+# Beyond these, layers take minutes to make, or PyTorch cannot count the bytes of a matrix.
+LARGEST = {"n_layers": 1000, "d_model": 2**24, "vocab_size": 2**24, "max_seq_len": 2**28}
+WEIGHT, TOKEN = 4, 8  # bytes
 
 T = TypeVar("T")
 
@@ -97,14 +101,37 @@ class Plan:
         """The name or the path of the text, which no longer depends on where it is asked for."""
         return self.corpus if self.corpus in NAMES else str(Path(self.directory) / self.corpus)
 
+    def require_possible(self) -> None:
+        """Raise ValueError for sizes that no run on this machine can have, before anything is allocated.
+
+        Refused are sizes beyond ``LARGEST``, and weights, or the tokens of a batch, that alone are larger than the
+        memory. What passes may still be too large: gradients, averages, activations and logits come on top.
+        """
+        for name, largest in LARGEST.items():
+            size = self.model.get(name)
+            require(not isinstance(size, int) or size <= largest, name, size, f"at most {largest}")
+        with torch.device("meta"):
+            require_room("the weights", parameter_count(build_model(**self.model)) * WEIGHT)
+        of = self.training
+        require_room("the tokens of a batch", of.batch_size * (of.seq_len + 1) * TOKEN)
+        require_room("the places of the evaluation batches", of.eval_batches * of.batch_size * TOKEN)
+
     def build(self) -> LanguageModel:
-        """The model with its first weights."""
+        """The model with its first weights, if :meth:`require_possible` lets it pass."""
+        self.require_possible()
         torch.manual_seed(self.training.seed)
         model = build_model(**self.model)
         if self.init is not None:
             init = self.init if self.init in pretrained_names() else Path(self.directory) / self.init
             model.load_state_dict(LanguageModel.from_pretrained(init).state_dict())
         return model
+
+
+def require_room(what: str, size: int) -> None:
+    """Raise ValueError if ``size`` bytes are more than the memory of the machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    expected = f"at most {memory // 10**9:,} GB, the machine's memory"
+    require(size <= memory, f"the memory for {what}", f"{-(-size // 10**9):,} GB", expected)
 
 
 def read_json(file: Path, what: str) -> dict[str, Any]:
@@ -146,7 +173,14 @@ def trained_at(folder: Path) -> int | None:
 
 
 def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
-    """The model of a folder that `train` saved, or of one that ships with the package, and its vocabulary."""
+    """The model of a folder that `train` saved, or of one that ships with the package, and its vocabulary.
+
+    Raises:
+        ValueError: if there is no such folder, or as :meth:`LanguageModel.from_pretrained` does. A name on the Hugging
+            Face Hub is not looked for: what is there has no vocabulary.
+    """
+    names = ", ".join(pretrained_names())
+    require(locate(folder).is_dir(), "folder", str(folder), f"a folder that `train` saved, or one of {names}")
     model, folder = LanguageModel.from_pretrained(folder), locate(folder)
     vocabulary = read_vocabulary(folder)
     expected = f"{model.vocab_size}, as its model has"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import unicodedata
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -256,8 +255,3 @@ def data_folder() -> Path:
     import pooch  # heavy libraries are imported where they are used
 
     return Path(pooch.os_cache("efficient-transformers"))
-
-
-def printable(text: str) -> str:
-    """The text with control characters, which a terminal would obey, spelled out, but for line ends and tabs."""
-    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
