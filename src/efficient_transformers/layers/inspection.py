@@ -41,8 +41,8 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
         ValueError: if it has no ``d_model``, or ``seq_len < 1``.
     """
     require_module("module", module)
-    channels: int = getattr(module, "d_model", 0)
-    require(channels > 0, "module", type(module).__name__, "one with d_model, the number of its channels")
+    channels: Any = getattr(module, "d_model", None)
+    require(isinstance(channels, int), "module", type(module).__name__, "one with d_model, the number of its channels")
     require_int("seq_len", seq_len, at_least=1)
     exact = copy.deepcopy(module).double().cpu().eval()
     function: Callable[[Tensor], Tensor] = exact

@@ -66,6 +66,12 @@ class Execution:
         require_bool("compile", self.compile)
         require_bool("shard", self.shard)
 
+    def check_batch(self, batch_size: int, world: int) -> None:
+        """Raise ValueError unless so many processes can share a batch, and each can cut its rows into pieces."""
+        shares = f"a multiple of {world} processes"
+        shares += f" times {self.accumulation} pieces" if self.accumulation > 1 else ""
+        require(batch_size % (world * self.accumulation) == 0, "batch_size", batch_size, shares)
+
     def autocast(self, device: torch.device) -> torch.autocast:
         """The context in which a forward pass has this precision."""
         native = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

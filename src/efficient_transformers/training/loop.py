@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -106,6 +107,11 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 
+def adam(model: nn.Module, weight_decay: float) -> torch.optim.Optimizer:
+    """AdamW, with :func:`parameter_groups`."""
+    return torch.optim.AdamW(parameter_groups(model, weight_decay), betas=(0.9, 0.99))
+
+
 class Losses:
     """The cross-entropy of global batches, in nats per token, of which each process computes its own rows.
 
@@ -155,7 +161,7 @@ class Progress:
     """How far a run is: what was measured, what the next batches are, and a clock that rests in pauses."""
 
     def __init__(self, corpus: Corpus, config: TrainingConfig, checkpoints: Checkpoints | None) -> None:
-        self.config, self.checkpoints = config, checkpoints
+        self.corpus, self.config, self.checkpoints = corpus, config, checkpoints
         self.batches = torch.Generator().manual_seed(config.seed)  # the same in every process
         self.described = {"training": asdict(config), "corpus": corpus.checksum()} if checkpoints else {}
         self.metrics, self.step, self.train_loss = Metrics(), 0, math.nan
@@ -177,6 +183,20 @@ class Progress:
             why = f"{type(error).__name__}: {reason(error)}"
             raise ValueError(f"{self.checkpoints.path} does not go with the model of this run ({why})") from error
         self.metrics, self.step, self.seconds = Metrics(saved["metrics"]), saved["step"], saved["seconds"]
+        self.started = time.perf_counter()  # reading takes no time of training
+
+    def __str__(self) -> str:
+        speed = self.step * self.config.batch_size * self.config.seq_len / self.elapsed()
+        return f"loss {self.train_loss:.3f}, {speed:,.0f} tokens/s"
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """The next training batch: inputs and targets, ``[batch, seq]`` each."""
+        return self.corpus.batch(self.config.batch_size, self.config.seq_len, self.batches)
+
+    def validation_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """What is measured on, always the same."""
+        config = self.config
+        return self.corpus.validation_batches(config.eval_batches, config.batch_size, config.seq_len)
 
     def elapsed(self) -> float:
         """Seconds of training."""
@@ -260,7 +280,7 @@ def train(
 
     However the training ends, the model is left in eval mode and without gradients, and the random states of the
     process as they were. With many processes, each computes its rows of every batch, and the losses are those of one
-    process to rounding. This does not hold with dropout: the processes draw different masks.
+    to rounding; not with dropout: the processes draw different masks.
 
     Args:
         model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``.
@@ -278,9 +298,8 @@ def train(
         :class:`Metrics`: the losses in nats per token, by step and by seconds of training.
 
     Raises:
-        TypeError: if an argument is of another kind.
-        ValueError: if the corpus is shorter than one context, all of the model is frozen, the processes and pieces do
-            not divide the batch, or the checkpoint is damaged or of another run.
+        TypeError, ValueError: if an argument is of another kind, the corpus shorter than one context, all of the model
+            frozen, the batch not divided by processes and pieces, or the checkpoint damaged or of another run.
         FloatingPointError: as soon as a loss is not finite; the weights are those before that step.
         OSError: if the first checkpoint cannot be written.
     """
@@ -290,16 +309,10 @@ def train(
     execution = Execution() if execution is None else execution
     stop = Stop() if stop is None else stop
     check_arguments(model, corpus, config, checkpoints, execution, stop)
-    accelerator, pieces = processes(), execution.accumulation
-    world, tokens = accelerator.num_processes, config.batch_size * config.seq_len
-    shares = f"a multiple of {world} processes" + (f" times {pieces} pieces" if pieces > 1 else "")
-    require(config.batch_size % (world * pieces) == 0, "batch_size", config.batch_size, shares)
+    accelerator = processes()
+    execution.check_batch(config.batch_size, accelerator.num_processes)
     torch.manual_seed(config.seed + accelerator.process_index)  # of dropout
-
-    def adam(model: nn.Module) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(parameter_groups(model, config.weight_decay), betas=(0.9, 0.99))
-
-    network, optimizer = execution.prepare(model, adam, accelerator)
+    network, optimizer = execution.prepare(model, partial(adam, weight_decay=config.weight_decay), accelerator)
     bare, losses, agree = plain(network, accelerator), Losses(network, accelerator, execution), Agreement()
     progress, asked = Progress(corpus, config, checkpoints), False
     silent = None if show_progress and accelerator.is_main_process else True  # None: where there is no terminal
@@ -311,8 +324,7 @@ def train(
                 ending = asked or step == config.steps
                 with progress.paused():
                     if progress.evaluation_is_due():
-                        batches = corpus.validation_batches(config.eval_batches, config.batch_size, config.seq_len)
-                        record = progress.record(losses.mean(batches))
+                        record = progress.record(losses.mean(progress.validation_batches()))
                         if callback:
                             callback(record)
                         network.train()
@@ -321,17 +333,15 @@ def train(
                     break
                 for group in optimizer.param_groups:
                     group["lr"] = config.rate(step)
-                loss = losses.backward(*corpus.batch(config.batch_size, config.seq_len, progress.batches))
+                loss = losses.backward(*progress.batch())
                 progress.step = step + 1
                 progress.train_loss, asked = agree(loss, stop.signal is not None)
                 progress.check("training", progress.train_loss)
                 accelerator.clip_grad_norm_(network.parameters(), config.clip_norm)
                 optimizer.step()
                 optimizer.zero_grad()
-                speed = progress.step * tokens / progress.elapsed()
-                bar.set_postfix_str(f"loss {progress.train_loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
+                bar.set_postfix_str(str(progress), refresh=False)
                 bar.update()
     finally:
-        bare.eval()
-        bare.zero_grad()
+        bare.eval().zero_grad()
     return progress.metrics
