@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
-ALONE = tests/site/test_build.py tests/site/test_site_weight.py
+TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 FILES = $(shell find * \( -name '.*' -o -name _build -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
@@ -15,7 +15,9 @@ help:                       ## list the targets
 book: _build/ready          ## the site, at _build/html/index.html
 
 # Docstrings, records and the places of tests are on its pages, so that any file may change one.
+# From nothing each time: a page that was removed is gone, and what is tested is what a fresh checkout gives.
 _build/ready: .venv/ready $(FILES)
+	rm -rf _build/html _build/.doctrees
 	$(BIN)/jupyter-book build . -W -n --keep-going
 	touch $@
 
@@ -44,17 +46,15 @@ quick: lint                 ## lint, and the tests of the package without the sl
 	$(PYTEST) -n 2 -m 'not slow and not long' tests/package
 
 package:                    ## the tests of the package, in whatever environment there is: make package PYTEST=pytest
-	$(PYTEST) -n 2 --dist loadfile tests/package
+	$(PYTEST) $(TOGETHER) tests/package
 
 test: lint book             ## lint, then all but the long tests, the notebooks included: before a commit
-	$(PYTEST) -n 2 --dist loadfile --nbval $(ALONE:%=--ignore=%) tests notebooks
-	$(PYTEST) $(ALONE)
+	$(PYTEST) $(TOGETHER) --nbval tests notebooks
 
 # At last each notebook runs twice: does it leave something behind that changes its next run?
 test-long: book             ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
-	HYPOTHESIS_PROFILE=long $(PYTEST) -n 2 --dist loadfile -m 'long or not long' $(ALONE:%=--ignore=%) tests
-	$(PYTEST) $(ALONE)
-	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest -n 2 --dist loadfile --nbval .
+	HYPOTHESIS_PROFILE=long $(PYTEST) $(TOGETHER) -m 'long or not long' tests
+	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest $(TOGETHER) --nbval .
 	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
 
 notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
@@ -66,6 +66,7 @@ benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machi
 	$(QUIETLY) $(BIN)/python benchmarks/hourglass.py
 	$(QUIETLY) $(BIN)/python benchmarks/gmlp.py
 	$(QUIETLY) $(BIN)/python benchmarks/browser.py
+	$(QUIETLY) $(BIN)/python benchmarks/book.py
 
 bench: .venv/ready .peers/ready ## beside public implementations, and against length; writes benchmarks/results/
 	PYTHONPATH=.peers $(QUIETLY) $(BIN)/python benchmarks/lengths.py

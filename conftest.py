@@ -1,4 +1,4 @@
-"""Defaults for ``pytest --nbval`` that hold from any folder."""
+"""For tests and notebooks alike: defaults for ``pytest --nbval`` that hold from any folder, and what runs first."""
 
 from pathlib import Path
 
@@ -13,3 +13,13 @@ def pytest_configure(config: pytest.Config) -> None:
         option.nbval_current_env = option.nbval_kernel_name is None
         if option.nbval_cell_timeout == 2000:
             option.nbval_cell_timeout = 300
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Notebooks first, then files with slow tests, so that no process is left alone with one of these at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+
+    def rank(item: pytest.Item) -> int:
+        return 0 if item.path.suffix == ".ipynb" else 1 if item.path in slow else 2
+
+    items.sort(key=rank)

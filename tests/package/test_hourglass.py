@@ -32,9 +32,19 @@ from efficient_transformers import (
 from efficient_transformers.layers.hourglass import SHORTENINGS, UP_SAMPLINGS
 from efficient_transformers.layers.resampling import CrossAttention
 
-# `make quick` has a level that is not a power of two, and a nested pair.
-FACTORS = [[3], [4, 2], *(pytest.param(factors, marks=pytest.mark.slow) for factors in ([2], [4], [8, 4], [2, 2, 2]))]
-COMBINATIONS = list(itertools.product(SHORTENINGS, UP_SAMPLINGS))
+QUICK = [[3], [4, 2]]  # for `make quick`: a level that is not a power of two, and a nested pair
+FACTORS = [*QUICK, [2], [4], [8, 4], [2, 2, 2]]
+
+
+def combination(i, j, k):
+    """One of factors, shortening and up-sampling; `make test` has a third of all, in which any two meet."""
+    marks = [pytest.mark.slow] * (FACTORS[i] not in QUICK) + [pytest.mark.long] * ((i + j + k) % 3 > 0)
+    names = FACTORS[i], SHORTENINGS[j], UP_SAMPLINGS[k]
+    return pytest.param(*names, marks=marks, id="{}-{}-{}".format(*names))
+
+
+GRID = [combination(*places) for places in itertools.product(range(6), range(3), range(3))]
+on_grid = pytest.mark.parametrize(("factors", "down", "up"), GRID)
 
 
 def layer(causal=True):
@@ -49,13 +59,12 @@ def hourglass(factors, shortening="average", up_sampling="naive", causal=True, n
     return randomize(build_hourglass(**sizes, layer=make, **kinds))
 
 
-grid = [pytest.mark.parametrize("factors", FACTORS, ids=str), pytest.mark.parametrize(("down", "up"), COMBINATIONS)]
-
-
-def on_grid(test):
-    for mark in grid:
-        test = mark(test)
-    return test
+def test_any_two_choices_meet_in_what_make_test_tries():
+    tried = [case.values for case in GRID if pytest.mark.long not in case.marks]
+    assert (len(GRID), len(tried)) == (54, 18)
+    counts = [len(FACTORS), len(SHORTENINGS), len(UP_SAMPLINGS)]
+    for i, j in itertools.combinations(range(3), 2):
+        assert len({(str(case[i]), str(case[j])) for case in tried}) == counts[i] * counts[j]
 
 
 # Causal at every length, whatever the length, in any pieces

@@ -239,7 +239,7 @@ def test_two_processes_at_one_study_lose_and_double_nothing(tmp_path, runs):
     for process in both:
         process.stdin.write("\n")
         process.stdin.flush()
-    printed = [process.communicate(timeout=100)[0] for process in both]
+    printed = [process.communicate(timeout=600)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(r["run"]["training"]["seed"] for r in read_records(path)) == list(range(12))
     assert all(out.count("tiny, seed") > 0 for out in printed)  # both took part
@@ -332,28 +332,6 @@ def test_a_benchmark_has_rows_and_its_machine():
     assert found["machine"]
     with pytest.raises(ValueError, match=r"name is 'peer'; expected one of .*'peers'"):
         study.load_benchmark("peer")
-
-
-# Pairs whose recorded ratio is below what the benchmark asks for, by length.
-MISSED = {
-    ("Transformer layer", "labml"): [256, 1024, 2048],
-    ("Primer EZ layer", "labml"): [1024, 2048],
-    ("Hourglass", "labml"): [256, 1024, 2048],
-    ("Hourglass", "lucidrains"): [2048],
-}
-
-
-def test_the_recorded_ratios_reach_what_is_asked_for_but_for_those_named(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    peers = importlib.import_module("peers")
-    rows = study.load_benchmark("peers")["rows"]
-    ratios = {(row["layer"], row["peer"], row["length"]): row["peer_ms"] / row["ours_ms"] for row in rows}
-    lengths = [length for _, length, _ in peers.SIZES]
-    missed = {
-        pair: [length for length, floor in zip(lengths, floors, strict=True) if ratios[*pair, length] < floor]
-        for pair, floors in peers.FLOORS.items()
-    }
-    assert {pair: below for pair, below in missed.items() if below} == MISSED
 
 
 def script(name):

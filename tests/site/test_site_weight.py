@@ -1,7 +1,4 @@
-"""A first visit on a slow machine and a slow line: how soon one can read, whether lines move, how much is loaded.
-
-`make test` runs this file while nothing else runs.
-"""
+"""A first visit on a slow machine and a slow line: how soon one can read, whether lines move, how much is loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +11,10 @@ from tools.make import browser
 SITE = Path(__file__).parents[2] / "_build" / "html"
 SLOWER = 4  # times: the processor
 LINE = {"offline": False, "latency": 40, "downloadThroughput": 1.6e6, "uploadThroughput": 1.6e6}  # ms, bytes a second
-READABLE, SHIFT = 2500, 0.05  # ms until the largest text is there; Chromium's layout shift
+# Until the largest text is there, as a multiple of what a page of two lines takes on the same machine: 2.3 s where that
+# takes 330 ms. And Chromium's layout shift.
+READABLE, SHIFT = 7, 0.05
+TWO_LINES = "404.html"
 FIRST, REQUESTS, ALL = 900_000, 30, 1_400_000  # bytes on the wire before scrolling; requests; bytes at the end
 WATCH = """
 window.seen = {shift: 0, readable: 0};
@@ -65,12 +65,15 @@ def first_visit(chromium, address, width):
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("path", ["notebooks/05-gmlp.html"])
 def test_a_first_visit_is_quick_steady_and_light(chromium, home, path, width):
-    seen = first_visit(chromium, f"{home}/{path}", width)
-    for _ in range(4):  # more tries if the machine was busy
-        if seen["readable"] > READABLE:
-            seen["readable"] = first_visit(chromium, f"{home}/{path}", width)["readable"]
+    seen, plain, readable = {}, [], []
+    while not readable or (
+        min(readable) > READABLE * min(plain) and len(readable) < 5
+    ):  # again if the machine was busy
+        plain.append(first_visit(chromium, f"{home}/{TWO_LINES}", width)["readable"])
+        seen = first_visit(chromium, f"{home}/{path}", width)
+        readable.append(seen["readable"])
     assert 100_000 < seen["bytes"] <= FIRST
     assert seen["requests"] <= REQUESTS
     assert seen["all"] <= ALL
     assert seen["shift"] < SHIFT
-    assert 0 < seen["readable"] <= READABLE
+    assert 0 < min(readable) <= READABLE * min(plain)
