@@ -40,7 +40,7 @@ linkcheck: .venv/ready      ## whether the links that leave the site still lead 
 	$(BIN)/jupyter-book build . --builder linkcheck
 
 lint: .venv/ready           ## format, lint, types, and which module may import which
-	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && PYTHONPATH=experiments $(BIN)/lint-imports
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 quick: lint                 ## lint, and the tests of the package without the slow ones: for every change
 	$(PYTEST) -n 2 -m 'not slow and not long' tests/package

@@ -8,7 +8,7 @@ from legible import DRAWINGS
 from matplotlib.patches import Rectangle
 
 from efficient_transformers import Metrics, figures
-from efficient_transformers.layers.products import tiles
+from efficient_transformers.layers.fast import tiles
 
 pytestmark = DRAWINGS
 

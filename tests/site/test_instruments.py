@@ -73,7 +73,8 @@ class Hourglass(nn.Module):
         self.expand = NaiveUpSampling(8, k)
 
     def forward(self, x):
-        return self.expand(x, self.shorten(self.shift(x)))
+        short = self.shorten(self.shift(x))  # a window more where a shift reaches beyond the last
+        return self.expand(x, short[:, : -(-x.shape[1] // self.expand.factor)])
 
 
 class Gate(SpatialGatingUnit):

@@ -28,7 +28,14 @@ from tools.make import repository
 ROOT = Path(__file__).parents[2]
 
 # Repositories of others that the chapters link to.
-CITED = {"google-research/google-research", "google/trax", "karpathy/nanoGPT", "karpathy/nanochat"}
+CITED = {
+    "NVIDIA/DeepLearningExamples",
+    "dmarx/anthology-of-the-sota",
+    "google-research/google-research",
+    "google/trax",
+    "karpathy/nanoGPT",
+    "karpathy/nanochat",
+}
 CITED |= {"MorionNa/civil-engineering-llm-wiki"}
 
 

@@ -139,7 +139,7 @@ class Attention(nn.Module):
             k, v = cache.append(self, k, v)  # (B, H, S, K)
         n, m = q.shape[2], k.shape[2]
         whole = self.query_step == self.key_step and (cache is None or (n == m and n > 1))
-        sees_all = cache is not None and cache.is_before((m - 1) * self.key_step, start)
+        sees_all = cache is not None and fast.is_known_before((m - 1) * self.key_step, start)
         if self.causal and not whole and not sees_all:
             mask = self.visible(n, m, start, q.device)
         y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and whole)  # (B, H, T, K)

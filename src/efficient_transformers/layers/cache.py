@@ -90,10 +90,6 @@ class Cache:
         """The same, to be compared with a size."""
         return self.length(layer)
 
-    def is_before(self, position: int, start: int) -> bool:
-        """Whether a position is known to be at or before that of a query, so that nothing has to be hidden from it."""
-        return position <= start
-
     def advance(self, layer: nn.Module, n: int) -> int:
         """Count ``n`` more positions of ``layer``; return how many there were before."""
         start = self.length(layer)

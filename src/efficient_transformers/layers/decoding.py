@@ -92,9 +92,6 @@ class StaticCache(SearchCache):
         """The positions of ``layer`` where they can be looked at; else 0, and PyTorch checks its indices itself."""
         return sum(values(torch.as_tensor(self.length(layer))))
 
-    def is_before(self, position: int, start: int) -> bool:
-        return False  # it would take a look; and zeros follow what was read
-
     def advance(self, layer: nn.Module, n: int) -> int:
         start = self.length(layer)
         self._length[layer] = torch.as_tensor(start, device=self.device) + n  # type: ignore[assignment]

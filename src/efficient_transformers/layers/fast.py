@@ -74,6 +74,16 @@ def values(x: Tensor) -> list[Any]:
     return x.flatten().tolist() if is_plain(x) else []
 
 
+def is_known_before(position: int, start: int) -> bool:
+    """Whether a position is at or before another, as far as that is known without a look at a device."""
+    return isinstance(start, int) and position <= start
+
+
+def has_shape(x: Tensor, expected: tuple[int, ...]) -> bool:
+    """Whether a tensor has a shape, as far as it is known: an exported program leaves lengths open."""
+    return all(not isinstance(b, int) or a == b for a, b in zip(x.shape, expected, strict=True))
+
+
 # Rotary positions
 
 
