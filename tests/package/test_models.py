@@ -1,5 +1,6 @@
 """Families and their options, starting weights, what an import costs, and what a printed model says."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -91,6 +92,14 @@ def test_a_config_makes_the_same_model_again(name):
     assert again.config == model.config
     assert str(again) == str(model)
     assert json.loads(json.dumps(model.config)) == model.config
+
+
+@every_model
+def test_each_layer_of_a_new_model_is_drawn_for_itself(name):
+    layers = [m for m in build_model(name, **SIZES).modules() if isinstance(m, TransformerLayer | GMLPBlock)]
+    drawn = [next(p for p in layer.parameters() if p.dim() == 2 and p.any()) for layer in layers]
+    assert len(drawn) > 1
+    assert not any(torch.equal(a, b) for a, b in itertools.combinations(drawn, 2))
 
 
 @every_model

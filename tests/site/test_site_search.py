@@ -9,7 +9,8 @@ import pytest
 
 from tools.make import browser
 
-SITE = Path(__file__).parents[2] / "_build" / "html"
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
 RIGHT = {
     "squared ReLU": "2.1 Squared ReLU",
     "shortening": "4.1 Eight tokens by hand",
@@ -20,6 +21,7 @@ RIGHT = {
     "hourglass": "4. Hourglass",
     "SpatialGatingUnit": "SpatialGatingUnit",
 }
+ROW = re.compile(r"^\| `(\w+)` \| .+? \| Section (\d+\.\d+) \|", re.MULTILINE)
 RAW = re.compile(r"\\[a-z]|\$|\.ipynb|\.pdf|#@title|\{math\}")
 
 pytestmark = [
@@ -49,6 +51,16 @@ def test_the_right_section_comes_first(tab, words, section):
     first.locator("a").click()
     assert section in tab.locator(f'[id="{anchor}"]').text_content()
     assert tab.url.endswith(f"#{anchor}")
+
+
+def test_each_name_of_the_originals_leads_to_the_section_of_ours_and_then_to_its_row(tab):
+    rows = ROW.findall((ROOT / "book" / "from-labml.md").read_text(encoding="utf-8"))
+    assert len(rows) > 30
+    for name in {name for name, _ in rows}:
+        first, second = (result.locator("a").first for result in search(tab, name).all()[:2])
+        assert first.inner_text().split()[0] in [section for of, section in rows if of == name]
+        assert second.inner_text() == name
+        assert second.get_attribute("href").startswith("book/from-labml.html#")
 
 
 def test_excerpts_mark_what_was_asked_for(tab):
