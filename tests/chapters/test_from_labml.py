@@ -1,4 +1,4 @@
-"""The page for readers of labml: each row names what there is, and theirs, where it is installed, does what a row says."""
+"""The page for readers of labml: each row names what there is, and theirs, where it is installed, does what it says."""
 
 from __future__ import annotations
 
