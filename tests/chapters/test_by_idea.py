@@ -1,0 +1,97 @@
+"""The table by idea: short cells, each number of ours computed again from its records, each source there."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import planning
+import pytest
+import yaml
+from declared import STUDIES
+
+from efficient_transformers.studies import evidence
+from efficient_transformers.studies.protocol import Entry, Key, key_of
+from efficient_transformers.studies.records import read_records
+from tools.notebooks import chapters
+
+BOOK = Path(__file__).parents[2] / "book"
+ROWS = yaml.safe_load((BOOK / "by-idea.yml").read_text(encoding="utf-8"))
+FIELDS = ["idea", "section", "ours", "ours_source", "reported", "reported_source", "first"]
+KEYS = set(re.findall(r"^@\w+\{(\w+),", (BOOK / "references.bib").read_text(encoding="utf-8"), re.MULTILINE))
+READ = {"abstract", "two readings", "one reading", "text", "log", "thread", "README", "card"}
+NUMBER = re.compile(r"\d\.\d{3}")
+
+every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["idea"])
+
+
+@cache
+def losses() -> dict[Key, dict[int, float]]:
+    """Test losses of all reported runs, by entry and seed."""
+    found: dict[Key, dict[int, float]] = defaultdict(dict)
+    for path in sorted(planning.RESULTS.glob("*.jsonl")):
+        for record in read_records(path):
+            if record.get("role") == "reported" and "test" in record:
+                found[key_of(record)][record["run"]["training"]["seed"]] = record["test"]["loss"]
+    return found
+
+
+def plain(entry: Entry) -> str:
+    """The name of a model, without the budget."""
+    return re.sub(", equal (time|work)$", "", entry.name)
+
+
+def pairs(source: dict) -> dict[str, tuple[dict[int, float], dict[int, float]]]:
+    """The losses of each pair of the source's list, or of its one pair."""
+    study = STUDIES[source["study"]]
+    entries = {entry.key: entry for entry in (*study.borrowed, *study.entries)}
+    if "list" in source:
+        listed = study.figures[source["list"]]
+    else:
+        of_budget = {plain(entry): key for key, entry in entries.items() if entry.steps == source["steps"]}
+        listed = (tuple(of_budget[name] for name in source["pair"]),)
+    named = {f"{plain(entries[a])} − {plain(entries[b])}": (losses()[a], losses()[b]) for a, b in listed}
+    assert len(named) == len(listed), "a name that is two entries of a list"
+    return named
+
+
+def test_rows_have_the_fields_and_no_idea_is_there_twice():
+    assert len({row["idea"] for row in ROWS}) == len(ROWS) >= 8
+    assert all([*row] == FIELDS for row in ROWS)
+
+
+@every_row
+def test_cells_are_short_and_what_they_name_exists(row):
+    assert row["section"] in chapters.sections()
+    for field in ("idea", "ours", "reported", "first"):
+        assert 0 < len(row[field].split()) <= 30, field
+    assert row["reported_source"]
+    for source in row["reported_source"]:
+        assert source["key"] in KEYS
+        assert source["place"]
+        assert source["read"] in READ
+        assert source["read"] != "one reading" or "one reading reports" in row["reported"]
+
+
+@every_row
+def test_what_is_ours_is_in_the_records(row):
+    for source in row["ours_source"]:
+        sides, name = pairs(source), " − ".join(source["pair"])
+        ours, theirs = sides[name]
+        assert f"{statistics.fmean(evidence.paired(ours, theirs)):+.3f}" == f"{source['mean']:+.3f}"
+        found = evidence.compare(sides)[name]
+        assert found.told_apart == source["told_apart"]
+        assert found.told_apart or "not told apart" in row["ours"]
+        assert "list" in source or "asked afterwards" in row["ours"]
+    said = {float(number) for number in NUMBER.findall(row["ours"])}
+    assert said <= {abs(source["mean"]) for source in row["ours_source"]}
+    assert {abs(source["mean"]) for source in row["ours_source"] if source["told_apart"]} <= said
+
+
+def test_where_reports_are_against_our_advice_it_says_so():
+    (gated,) = (row for row in ROWS if row["idea"].startswith("SwiGLU"))
+    assert "depths 12 and 24" in gated["reported"]
+    assert "nanochat's at depths 12 and 24 against it" in gated["first"]
