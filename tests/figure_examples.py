@@ -61,7 +61,7 @@ EXAMPLES = {
     "losses many": lambda: figures.plot_losses(losses(MODELS)).figure,
     "compare": lambda: figures.compare_losses(losses(MODELS), target=2.0),
     "compare families": lambda: figures.compare_losses(
-        losses(("baseline", "gMLP", "Toeplitz", "aMLP", "aMLP, Toeplitz", "hourglass"))
+        losses(("baseline", "dense gMLP", "gMLP", "dense aMLP", "aMLP", "hourglass"))
     ),
     "differences": lambda: figures.differences(
         {name: difference(-0.05 + 0.02 * i, 0.03) for i, name in enumerate((*MODELS, "kernels per head, no bias"))},

@@ -667,7 +667,7 @@ const FAMILIES = {
     },
   },
   gmlp: {
-    options: { gate: "split", weight: "dense", fft: false, d_attention: null, positions: false },
+    options: { gate: "split", weight: "toeplitz", fft: false, d_attention: null, positions: false },
     make_layer: (weights, config) => new GMLPBlock(weights, config),
   },
 };
@@ -710,7 +710,8 @@ class LanguageModel {
 /** The model that config.json describes, if the weights are its own. */
 function build_model(config, tensors) {
   const { format = 1, vocabulary_sha256, name, dropout, ...given } = config;
-  require(format === 2, "the format of config.json", format, "2; save the model again with this version of the package");
+  require([2, 3].includes(format), "the format of config.json", format, "2 or 3; save the model again with this version of the package");
+  if (format === 2 && name === "gmlp") given.weight ??= "dense";  // the default of its time
   require_known("the model's name", name, Object.keys(FAMILIES));
   const { options, make_layer, make_body } = FAMILIES[name], settled = { ...options, ...given };
   for (const option of Object.keys(given)) require_known("an option", option, [...SIZES, ...Object.keys(options)]);

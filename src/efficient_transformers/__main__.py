@@ -74,7 +74,8 @@ def train(
     """Train a model on text, print a sample and save a folder that `generate` reads.
 
     Args:
-        name: which model: transformer, primer-ez, primer, hourglass, gmlp, primer-ez-shared, primer-ez-per-head, amlp.
+        name: which model: transformer, primer-ez, primer, hourglass, gmlp, primer-ez-shared, primer-ez-per-head,
+            dense-gmlp, amlp.
         corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8" and "text8", or the
             path of a UTF-8 text file.
         tokens: what the model reads; by default characters, and bytes of "enwik8".
@@ -124,6 +125,7 @@ def train(
         tensorboard=tensorboard,
     )
     model = plan.build()
+    plan = replace(plan, model=model.config or {})
     title = name or Path(str(init)).name
     chosen = out or RUNS / f"{title}-{datetime.now():%Y%m%d-%H%M%S}"
     with stop_on_signals() as stop:

@@ -291,7 +291,9 @@ def test_generation_refuses_a_folder_that_is_not_there(command):
 def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(command, monkeypatch, line):
     asked = []
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: asked.append(1))
-    one_line_of(command(*line, "run/foo"), "folder is 'run/foo'; expected a folder that `train` saved, or one of gmlp,")
+    one_line_of(
+        command(*line, "run/foo"), "folder is 'run/foo'; expected a folder that `train` saved, or one of dense-gmlp,"
+    )
     assert not asked
 
 

@@ -36,7 +36,7 @@ def test_a_run_is_drawn_in_the_band_around_the_mean():
     heights = ax.collections[0].get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((2.25, 3.25))
     assert ax.lines[0].get_ydata() == pytest.approx([2.9, 2.4])
-    assert (ax.lines[0].get_color(), ax.lines[0].get_marker()) == figures.MODELS["gmlp"]
+    assert (ax.lines[0].get_color(), ax.lines[0].get_marker()) == figures.MODELS["dense-gmlp"]
 
 
 def test_rows_of_a_learned_matrix_are_aligned_at_the_diagonal():

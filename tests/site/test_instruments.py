@@ -325,7 +325,7 @@ def test_what_the_lamp_shades_is_what_the_shipped_models_read(page):
     show(page, lamp)
     maps = {"attention": "transformer", "convolved": "primer-ez"}
     maps = {strip: [shipped_attention(name, line) for line in lamp.lines] for strip, name in maps.items()}
-    gates = pretrained_snapshots("gmlp") | {8000: LanguageModel.from_pretrained("gmlp").state_dict()}
+    gates = pretrained_snapshots("dense-gmlp") | {8000: LanguageModel.from_pretrained("dense-gmlp").state_dict()}
     chance, settings, expected = random.Random(0), [], []
     for _ in range(100):
         number, mean = chance.randrange(2), chance.random() < 0.5
@@ -345,7 +345,7 @@ def test_what_the_lamp_shades_is_what_the_shipped_models_read(page):
 
 def test_the_lamp_says_how_toeplitz_a_gate_is_and_averages_it(page):
     show(page, ReadingLamp("gate"))
-    gate = LanguageModel.from_pretrained("gmlp").state_dict()["body.0.gate.weight"][:31, :31].tril()
+    gate = LanguageModel.from_pretrained("dense-gmlp").state_dict()["body.0.gate.weight"][:31, :31].tril()
     share = (averaged(gate).square().sum() / gate.square().sum()).item()
     assert f"τ = {share:.2f}" in page.inner_text(".strip .name")
     page.click("text=Replace diagonals")

@@ -74,7 +74,10 @@ def test_findings_are_what_the_records_and_the_chapters_say():
 
     dense, short = scored("gate-kinds", "split"), scored("gate-kinds", "split, 8 near")
     assert toeplitz["numbers"] == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)
-    declared = [[label.split(", 0.8M")[0] for _, label in pair] for pair in STUDIES["gate-kinds"].figures["matrices"]]
+    declared = [
+        [study.NAMES[2, label.split(", 0.8M")[0]] for _, label in pair]
+        for pair in STUDIES["gate-kinds"].figures["matrices"]
+    ]
     assert [list(pair) for pair in landing.MATRICES] == declared
     assert toeplitz["headline"] == "64 weights beat 2,080"
     assert "64 numbers in place of 2,080" in chapters.prose("05-gmlp")

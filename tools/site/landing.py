@@ -35,10 +35,10 @@ FOLDER = "chapters"  # of the pictures, in _static
 SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
 MATRICES = [  # the comparisons of Figure 5.9, whose number widens each interval
-    ("split, Toeplitz", "split"),
-    ("split, 8 near", "split"),
-    ("split, Toeplitz, 8 near", "split, 8 near"),
-    ("split, Toeplitz, 8 near", "split, Toeplitz"),
+    ("gMLP", "dense gMLP"),
+    ("dense gMLP, 8 near", "dense gMLP"),
+    ("gMLP, 8 near", "dense gMLP, 8 near"),
+    ("gMLP, 8 near", "gMLP"),
 ]
 HOURGLASS = "hourglass, factor 4"
 SHORTENING = [  # those of Figure 4.10
@@ -89,15 +89,15 @@ def one_weight_for_a_distance() -> dict[str, str]:
     """Section 5.10: fewer numbers, lower loss, and what part of that is where they are missing."""
     ends, training = study.by_model(study.load_study("gate-kinds"))
     found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
-    pair, near = found["split, Toeplitz − split"], found["split, 8 near − split"]
+    pair, near = found["gMLP − dense gMLP"], found["dense gMLP, 8 near − dense gMLP"]
     holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
     holds(near.told_apart and pair.mean < near.mean < 0, "a dense one gains a part of that without its far weights")
-    n = training["split"]["seq_len"]
+    n = training["gMLP"]["seq_len"]
     return {
         "toeplitz": signed(pair.mean),
         "distances": str(n),
         "pairs": f"{n * (n + 1) // 2:,}",
-        "steps": str(training["split"]["steps"]),
+        "steps": str(training["gMLP"]["steps"]),
         "interval": interval(pair),
         "near": signed(near.mean),
     }

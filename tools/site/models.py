@@ -25,7 +25,7 @@ TITLES = {
     "primer": "Primer",
     "hourglass": "Hourglass",
     "gmlp": "gMLP",
-    "gmlp-toeplitz": "gMLP, Toeplitz",
+    "dense-gmlp": "dense gMLP",
     "amlp": "aMLP",
 }
 

@@ -49,7 +49,7 @@ class Plan:
     """What a folder's run does.
 
     Args:
-        model: the arguments of :func:`build_model`.
+        model: the arguments of :func:`build_model`; all of them in what is written.
         training: how to train.
         execution: how the machine carries it out.
         corpus: a name or a path for :func:`load_corpus`; a relative path starts in ``directory``.
@@ -92,6 +92,8 @@ class Plan:
         require(file.is_file(), "folder", str(folder), f"a folder that `train` made, with {RUN}")
         found = read_json(file, "the plan of a run")
         try:
+            if found["model"].get("name") in saving.DENSE:
+                found["model"].setdefault("weight", "dense")  # what is written today names every option
             training, execution = TrainingConfig(**found.pop("training")), Execution(**found.pop("execution"))
             return cls(**found, training=training, execution=execution)
         except (TypeError, ValueError, KeyError, AttributeError) as error:

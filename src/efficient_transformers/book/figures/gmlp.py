@@ -80,7 +80,7 @@ def loss_in_band(live: Metrics, recorded: Sequence[Metrics], *, margin: float, t
     label = f"recorded ± {margin:g}"
     ax.fill_between(steps, mean - margin, mean + margin, color=GREY, alpha=0.4, lw=0, label=label)
     x, y = ([record[key] for record in live] for key in ("step", "validation_loss"))
-    color, marker = MODELS["gmlp"]
+    color, marker = MODELS["dense-gmlp"]
     ax.plot(x, y, color=color, marker=marker, label="your run")
     ax.set(xlabel="step", ylabel="validation loss (nats)", ylim=(None, top))
     ax.legend()

@@ -34,7 +34,11 @@ Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
 Strip = Literal["attention", "convolved", "gate"]
 FOLDER = Path(__file__).parent
 T = 24  # tokens in Leak Lab
-MODEL_OF = {"attention": "transformer", "convolved": "primer-ez", "gate": "gmlp"}  # the shipped one that a strip shows
+MODEL_OF = {
+    "attention": "transformer",
+    "convolved": "primer-ez",
+    "gate": "dense-gmlp",
+}  # the shipped one that a strip shows
 
 
 def script(name: str) -> str:
@@ -277,7 +281,7 @@ def shipped_attention(name: str, *lines: str) -> list[Tensor]:
 
 
 def shipped_gates(n: int) -> dict[int, Tensor]:
-    """The matrices of the gMLP that ships, their first ``n`` rows and columns, by training step: ``[blocks, n, n]``."""
+    """The dense gMLP's matrices, their first ``n`` rows and columns, by training step: ``[blocks, n, n]``."""
     return {
         step: torch.stack([w for name, w in weights.items() if name.endswith("gate.weight")])[:, :n, :n]
         for step, weights in shipped_states(MODEL_OF["gate"]).items()
