@@ -45,6 +45,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "doctree-read": [
         cells.fold_cells,  # before codeautolink reads the code
         cells.take_captions,
+        cells.close_answers,  # with their captions
         others,
         links.find,  # the numbers of the captions
         links.link_tests,
