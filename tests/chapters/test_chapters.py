@@ -42,7 +42,9 @@ def first_line(cell):
 @every_text
 def test_every_numbered_equation_is_implemented_where_a_docstring_names_it(name):
     numbers = chapters.equations(name)
-    assert numbers == [f"{run_notebooks.number(name)}.{i}" for i in range(1, len(numbers) + 1)], "numbered in their order"
+    assert numbers == [f"{run_notebooks.number(name)}.{i}" for i in range(1, len(numbers) + 1)], (
+        "numbered in their order"
+    )
     assert [number for number in numbers if number not in chapters.implementations(name)] == []
 
 
@@ -102,7 +104,9 @@ def test_every_picture_and_table_has_its_number_and_a_caption(name):
             sentences = re.split(r"[.:;?!]\s", caption["words"])
             assert len(sentences) >= 2 or caption["kind"] == "Table", f"{caption['name']}: a claim, and how to read it"
     for kind, found in numbers.items():
-        assert found == [f"{run_notebooks.number(name)}.{i}" for i in range(1, len(found) + 1)], f"{kind}s in their order"
+        assert found == [f"{run_notebooks.number(name)}.{i}" for i in range(1, len(found) + 1)], (
+            f"{kind}s in their order"
+        )
     assert numbers["Figure"], "a chapter draws its idea, a study its answer"
 
 

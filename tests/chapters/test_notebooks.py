@@ -1,4 +1,4 @@
-"""Chapters and studies: text and notebook agree, classes are the package's, every cell runs and gives what is stored."""
+"""Chapters and studies: text and notebook agree, classes are the package's, each cell runs and gives what is stored."""
 
 from __future__ import annotations
 

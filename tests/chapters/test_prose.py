@@ -32,7 +32,8 @@ def test_words_and_numbers_are_those_that_a_reader_meets_in_prose():
     found = prose.count(
         "# 7. A title\n\nThe loss is 1.25, or −0.044 less, by 3 % of\nthe *other* one. It fell +2 times.\n\n"
         "- an item with 0.5\n\n"
-        "| a table | 1.5 |\n\n**Figure 7.1.** A caption with 2.5.\n\n$$\nx = 3.5 \\tag{7.1}\n$$\n\nWith $y = 4.5$ inside.\n\n"
+        "| a table | 1.5 |\n\n**Figure 7.1.** A caption with 2.5.\n\n$$\nx = 3.5 \\tag{7.1}\n$$\n\n"
+        "With $y = 4.5$ inside.\n\n"
         "```python\nz = 5.5\n```\n\n<details><summary>Hint</summary>\n\n6.5 of it.\n\n</details>\n"
     )
     assert found.words == 13 + 3 + 3  # the formula, X, is one
@@ -56,14 +57,18 @@ def test_what_only_looks_like_a_number_is_not_counted(text):
     assert prose.numbers(text) == 0
 
 
-@pytest.mark.parametrize(("text", "count"), [("0.5", 1), ("1.25, −0.5 and +0.25", 3), ("95 % or 5%", 2), ("+3 or −2", 2)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("0.5", 1), ("1.25, −0.5 and +0.25", 3), ("95 % or 5%", 2), ("+3 or −2", 2)]
+)
 def test_numbers_are_counted(text, count):
     assert prose.numbers(text) == count
 
 
 def test_references_and_hedges_are_counted():
     words = "word " * 87
-    found = prose.count(f"{words} Section 2.3 and Tables S1.2 are not told apart, one seed each: an Interval, corrected.")
+    found = prose.count(
+        f"{words} Section 2.3 and Tables S1.2 are not told apart, one seed each: an Interval, corrected."
+    )
     assert found.words == 100
     assert found.references == 2
     assert found.hedges == {"not told apart": 1, "one seed": 1, "interval": 1, "corrected": 1}
@@ -81,7 +86,7 @@ def test_a_section_that_calculates_by_hand_may_hold_numbers():
 
 
 def test_a_first_screen_ends_with_its_links():
-    text = "# 7. Title\n\nA question?\n\n**Figure 7.1.** It is 0.5.\n\n[Paper](a) · [Open in Colab](b)\n\nIn 2017 it was 0.7."
+    text = "# 7. Title\n\n**Figure 7.1.** It is 0.5.\n\n[Paper](a) · [Open in Colab](b)\n\nIn 2017 it was 0.7."
     assert sum(map(prose.numbers, prose.first_screen(text))) == 1
     with pytest.raises(ValueError, match="the text has no line of links with 'Open in Colab'"):
         prose.first_screen("# 7. Title")
