@@ -66,6 +66,7 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
         _, width, height = drawn()
         picture = (
             f'<figure class="numbered"><img class="drawn" src="../_static/{NAME}" alt="{html.escape(ALT)}" '
-            f'width="{width}" height="{height}"><figcaption><p>{html.escape(CAPTION)}</p></figcaption></figure>'
+            f'width="{width}" height="{height}"><figcaption><p><span class="caption-text">'
+            f"{html.escape(CAPTION)}</span></p></figcaption></figure>"
         )
         source[0] = source[0].replace(MARK, f"```{{raw}} html\n{picture}\n```")
