@@ -57,7 +57,7 @@ test-long: book             ## what takes hours or minutes: more examples, Induc
 	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest $(TOGETHER) --nbval .
 	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
 
-notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
+notebooks: .venv/ready      ## execute every chapter and study: book/NAME.md makes notebooks/NAME.ipynb
 	$(BIN)/python -m tools.notebooks.run_notebooks
 
 benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine

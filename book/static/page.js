@@ -42,7 +42,15 @@ function chooseStops() {
   set(localStorage.getItem(STOPS) === "true");
 }
 
+// What an address asked for has moved to another page: tools/site/moved.py.
+function follow() {
+  const note = document.querySelector(".moved :target a");
+  if (note) location.replace(note.href);
+}
+addEventListener("hashchange", follow);
+
 document.addEventListener("DOMContentLoaded", () => {
+  follow();
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
   each("table.results", (table) => table.tHead && sortable(table));
   if (document.querySelector("div.cell")) chooseStops();

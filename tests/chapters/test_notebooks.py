@@ -1,4 +1,4 @@
-"""The chapters: text and notebook agree, classes are the package's, every cell runs and gives what is stored."""
+"""Chapters and studies: text and notebook agree, classes are the package's, each cell runs and gives what is stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import efficient_transformers
 from tools.notebooks import folding, run_notebooks
 
 ROOT = Path(__file__).parents[2]
-CHAPTERS = run_notebooks.chapters()
+CHAPTERS, NOTEBOOKS = run_notebooks.chapters(), run_notebooks.notebooks()
 
 
 @cache
@@ -55,16 +55,17 @@ def package_definitions():
     return found
 
 
-def test_there_are_chapters():
+def test_there_are_chapters_and_studies():
     assert CHAPTERS
+    assert run_notebooks.studies()
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_text_and_notebook_agree_and_every_cell_was_executed(name):
     assert run_notebooks.differences(name) == []
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
@@ -74,11 +75,11 @@ def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(n
         if node.name in package_definitions():
             assert without_docstrings(node) in package_definitions()[node.name], node.name
             compared += 1
-    compares = name == "06-head-to-head"  # what the others built
+    compares = name == "06-head-to-head" or name in run_notebooks.studies()  # what the others built
     assert compared >= 2 or compares, "a chapter builds the layers that it explains"
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_no_cell_is_skipped_and_few_outputs_are_ignored_each_before_an_assertion(name):
     cells = code_cells(name)
     tags = [c.metadata.get("tags", []) for c in cells]
@@ -91,7 +92,7 @@ def test_no_cell_is_skipped_and_few_outputs_are_ignored_each_before_an_assertion
         assert asserts, f"cell {i + 1} must assert what the text says about cell {i}"
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_cells_are_short(name):
     sources = [folding.MADE.sub("", c.source, count=1).strip() for c in code_cells(name)]  # an author writes no title
     long = [source.splitlines()[0] for source in sources if len(source.splitlines()) > 22]
@@ -129,7 +130,7 @@ def test_the_solutions_of_the_exercises_are_right_and_no_answer_is_not(name, cap
         assert capsys.readouterr().out == "right\n", cell
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_figures_have_alt_text_and_outputs_are_clean(name):
     for cell in code_cells(name):
         for output in cell.outputs:
@@ -142,12 +143,12 @@ def test_figures_have_alt_text_and_outputs_are_clean(name):
             assert "<Axes" not in data.get("text/plain", "")
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_has_at_most_one_megabyte(name):
     assert (ROOT / "notebooks" / f"{name}.ipynb").stat().st_size <= 1_000_000
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_setup_cell_installs_what_the_chapter_needs(name):
     setup = [c for c in code_cells(name) if "%pip" in c.source]
     assert len(setup) == 1

@@ -70,10 +70,10 @@ def take_vectors(notebook: NotebookNode) -> dict[str, str]:
     return found
 
 
-def write_vectors(vectors: dict[str, str], chapter: int) -> None:
-    """Store a chapter's SVGs, and nothing else of that chapter."""
+def write_vectors(vectors: dict[str, str], number: str) -> None:
+    """Store the SVGs of the chapter or study with this number, and nothing else of it."""
     VECTORS.mkdir(exist_ok=True)
-    for path in VECTORS.glob(f"fig-{chapter}-*.svg"):
+    for path in VECTORS.glob(f"fig-{number.lower()}-*.svg"):
         path.unlink()
     for anchor, svg in vectors.items():
         (VECTORS / f"{anchor}.svg").write_text(svg, encoding="utf-8")

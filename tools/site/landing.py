@@ -26,7 +26,7 @@ from efficient_transformers.book import instruments
 from efficient_transformers.book.explorer import few_colors
 from efficient_transformers.book.instruments import LeakLab
 from tools.make import repository
-from tools.notebooks import chapters, folding
+from tools.notebooks import chapters, folding, run_notebooks
 
 ROOT = Path(__file__).parents[2]
 SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
@@ -125,7 +125,7 @@ def in_the_book() -> list[str]:
     """The chapters in the order of the table of contents."""
     parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
     files = [chapter["file"] for part in parts for chapter in part["chapters"]]
-    return [Path(file).name for file in files if file.startswith("notebooks/")]
+    return [Path(file).name for file in files if Path(file).name in run_notebooks.chapters()]
 
 
 def minutes(name: str) -> int:

@@ -133,7 +133,7 @@ def explained(module: str, name: str) -> str:
         equations = "".join(f", ({number})" for number in found.equations)
         return f"{found.how} in Section {found.section}{equations}."
     place = SECTIONS.get(name) or MODULES[module]
-    return f"See Section {place}." if place[0].isdigit() else f"See :doc:`/book/{place}`."
+    return f"See Section {place}." if place[-1].isdigit() else f"See :doc:`/book/{place}`."
 
 
 def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
