@@ -13,6 +13,7 @@ import nbformat
 import pytest
 
 import efficient_transformers
+from efficient_transformers.book.exercises import trained
 from tools.notebooks import folding, run_notebooks
 
 ROOT = Path(__file__).parents[2]
@@ -114,7 +115,8 @@ def exercises(name):
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_the_solutions_of_the_exercises_are_right_and_no_answer_is_not(name, capsys):
+def test_the_solutions_of_the_exercises_are_right_and_no_answer_is_not(name, capsys, monkeypatch):
+    monkeypatch.setattr(trained, "STEPS", 4)  # what they reach is tested with the exercises
     definitions = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
     trees = [ast.parse(c.source) for c in code_cells(name) if "%pip" not in c.source and "answer" not in c.source]
     space = {}
@@ -127,7 +129,7 @@ def test_the_solutions_of_the_exercises_are_right_and_no_answer_is_not(name, cap
         exec(cell, dict(space))
         assert capsys.readouterr().out == ""
         exec(cell.replace(placeholder, solution), dict(space))
-        assert capsys.readouterr().out == "right\n", cell
+        assert capsys.readouterr().out.startswith("right: "), cell
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

@@ -68,7 +68,7 @@ DRAWN = {  # for each exercise that speaks of the future, what an answer that se
     "4.1": ("that window ends at token 4", 6),
     "4.4": ("shows its readers 3 future tokens", 12),
     "5.1": ("the norm still goes along the sequence", 36),
-    "5.4": ("your block sees the future", 15),
+    "5.4": ("your block sees the future", 10),
     "5.5": ("tokens of one piece", 6),
 }
 
