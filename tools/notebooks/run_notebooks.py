@@ -2,6 +2,7 @@
 
     python -m tools.notebooks.run_notebooks               # every chapter and study
     python -m tools.notebooks.run_notebooks 02-primer-ez  # one
+    python -m tools.notebooks.run_notebooks --text NAME   # execute nothing: keep the outputs of code that is as it was
     python -m tools.notebooks.run_notebooks --check       # execute nothing: fail where text and notebook differ
 
 A chapter is book/NN-name.md, a study book/studies/sN-name.md: what is numbered in it begins with N, or with SN.
@@ -113,9 +114,34 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
     return time.perf_counter() - start, peak / (2**30 if sys.platform == "darwin" else 2**20)
 
 
+def with_kept_outputs(name: str) -> NotebookNode:
+    """The text as a notebook, each code cell with the outputs that the stored one has of the same code.
+
+    Raises:
+        ValueError: if a code cell is new or has changed: its outputs, and what follows from them, are to be executed.
+    """
+    notebook, stored = source(name), nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4)
+    for each in (notebook, stored):
+        folding.unfold(each)
+    before = [cell for cell in stored.cells if cell.cell_type == "code"]
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+        while before and before[0].source != cell.source:  # code that went
+            before.pop(0)
+        if not before:
+            raise ValueError(f"{name}: the cell {cell.source!r} is not the stored one; execute the notebook")
+        cell.outputs, cell.execution_count = before[0].outputs, before.pop(0).execution_count
+    pictures.keep_vectors(notebook, stored, number(name))
+    return canonical(notebook)
+
+
 def untitled(name: str) -> list[str]:
     """The folded cells that nothing names."""
     return [f"{name}: {what}" for what in folding.fold(source(name))]
+
+
+def written(notebook: NotebookNode) -> str:
+    """The file of a notebook."""
+    return nbformat.writes(notebook).rstrip("\n") + "\n"
 
 
 def differences(name: str) -> list[str]:
@@ -138,6 +164,7 @@ def differences(name: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="execute nothing")
+    parser.add_argument("--text", action="store_true", help="execute nothing: only sentences changed")
     parser.add_argument("names", nargs="*", help=f"of {notebooks()}; by default all")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(notebooks())
@@ -148,12 +175,17 @@ def main() -> None:
         if arguments.check:
             problems += untitled(name) + differences(name)
             continue
+        path = ROOT / "notebooks" / f"{name}.ipynb"
+        if arguments.text:
+            path.write_text(written(with_kept_outputs(name)), encoding="utf-8")
+            problems += untitled(name)
+            continue
         notebook = source(name)
         seconds, peak = execute(notebook, name)
-        notebook, path = canonical(notebook), ROOT / "notebooks" / f"{name}.ipynb"
+        notebook = canonical(notebook)
         path.parent.mkdir(exist_ok=True)
         pictures.write_vectors(pictures.take_vectors(notebook), number(name))
-        text = nbformat.writes(notebook).rstrip("\n") + "\n"
+        text = written(notebook)
         path.write_text(text, encoding="utf-8")
         problems += untitled(name)
         print(f"{name}: {seconds:.0f} s, peak memory {peak:.2f} GiB, {len(text) / 1e6:.2f} MB")
