@@ -16,6 +16,7 @@ from bs4 import BeautifulSoup
 from declared import STUDIES
 from told import TOLD
 
+from efficient_transformers.studies.records import NAMES
 from tools.make import offline, repository, screenshots
 from tools.notebooks import chapters, folding
 from tools.site import check, landing, meta, moved
@@ -76,8 +77,7 @@ def test_findings_are_what_the_records_and_the_chapters_say():
     dense, short = scored("gate-kinds", "split"), scored("gate-kinds", "split, 8 near")
     assert toeplitz["numbers"] == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)
     declared = [
-        [study.NAMES[2, label.split(", 0.8M")[0]] for _, label in pair]
-        for pair in STUDIES["gate-kinds"].figures["matrices"]
+        [NAMES[2, label.split(", 0.8M")[0]] for _, label in pair] for pair in STUDIES["gate-kinds"].figures["matrices"]
     ]
     assert [list(pair) for pair in landing.MATRICES] == declared
     assert toeplitz["headline"] == "64 weights beat 2,080"
