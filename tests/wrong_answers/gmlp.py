@@ -144,13 +144,15 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             "def answer(gate, past, z):\n    z1, z2 = z.chunk(2, dim=-1)\n    S, T = past.shape[1], z.shape[1]\n"
             "    past = torch.cat([past, gate.norm(z2)], 1)\n"
-            "    f = gate.weight[S : S + T, : S + T].tril() @ past + gate.bias[S : S + T, None]\n    return z1 * f, past",
+            "    f = gate.weight[S : S + T, : S + T].tril() @ past + gate.bias[S : S + T, None]\n"
+            "    return z1 * f, past",
             "tril cuts after the rows were chosen",
         ),
         (
             "def answer(gate, past, z):\n    z1, z2 = z.chunk(2, dim=-1)\n    S, T = past.shape[1], z.shape[1]\n"
             "    past = torch.cat([past, z2], 1)\n"
-            "    f = gate.weight.tril()[S : S + T, : S + T] @ past + gate.bias[S : S + T, None]\n    return z1 * f, past",
+            "    f = gate.weight.tril()[S : S + T, : S + T] @ past + gate.bias[S : S + T, None]\n"
+            "    return z1 * f, past",
             "W multiplies Z2 as it came",
         ),
         (
