@@ -223,8 +223,8 @@ def four_numbers(answer: Answer) -> str:
         found = f"the gate of block {i} reads {far} characters back; expected {w - 1}, which with its own are {w}"
         again = ": weights that are set to 0 once learn again; stop their gradients too, in every block"
         expect(far == w - 1, found + again * (far == T - 1))
-        whole = (distance >= 0) & (distance < w)
-        compare(f"which tokens the gate of block {i} reads", (seen > 0).float(), whole.float())
+        every = torch.equal(seen, (distance >= 0) & (distance < w))
+        expect(every, f"the gate of block {i} reads {far} characters back, but skips some of those between")
     changed, usual = result(answer, make), trained(make)
     dense = trained(lambda: fresh("gmlp", n_layers=blocks, weight="dense"))
     return (
