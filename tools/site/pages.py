@@ -65,6 +65,8 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "protocol": "6.12",
     "rules": "6.12",
     "saving": "write-with-it",
+    "sources": "6.12",
+    "subwords": "scaling-out",
     "records": "3.7",
     "tokens": "scaling-out",
     "transformer": "1.6",
