@@ -590,9 +590,9 @@ def test_a_model_of_one_s_own(visit, site, home):
         (
             "vocabulary.json",
             b'{"tokens": "subwords", "merges": []}',
-            "expected an object with the characters of the vocabulary, no subwords",
+            "expected an object with characters, not subwords",
         ),
-        ("vocabulary.json", b'{"words": []}', "expected an object with the characters of the vocabulary"),
+        ("vocabulary.json", b'{"words": []}', "expected an object with characters, not subwords"),
     ):
         (bad / name).write_bytes(content)
         files.set_input_files([bad / name for name in good])
