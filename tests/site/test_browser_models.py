@@ -590,9 +590,9 @@ def test_a_model_of_one_s_own(visit, site, home):
         (
             "vocabulary.json",
             b'{"tokens": "subwords", "merges": []}',
-            "expected an object with characters, not subwords",
+            "expected characters or bytes, not subwords",
         ),
-        ("vocabulary.json", b'{"words": []}', "expected an object with characters, not subwords"),
+        ("vocabulary.json", b'{"words": []}', "expected characters or bytes, not subwords"),
     ):
         (bad / name).write_bytes(content)
         files.set_input_files([bad / name for name in good])
