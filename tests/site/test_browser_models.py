@@ -590,9 +590,9 @@ def test_a_model_of_one_s_own(visit, site, home):
         (
             "vocabulary.json",
             b'{"tokens": "subwords", "merges": []}',
-            "expected characters or bytes, not subwords",
+            "expected an object with characters or bytes",
         ),
-        ("vocabulary.json", b'{"words": []}', "expected characters or bytes, not subwords"),
+        ("vocabulary.json", b'{"words": []}', "expected an object with characters or bytes"),
     ):
         (bad / name).write_bytes(content)
         files.set_input_files([bad / name for name in good])
