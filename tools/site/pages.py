@@ -50,6 +50,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "evidence": "6.1",
     "execution": "scaling-out",
     "explorer": "1.10",
+    "factors": "6.12",
     "family": "2.5",
     "fast": "2.1",
     "figures": "how-this-book-is-made",
