@@ -307,7 +307,7 @@ def small(on_the_cpu, monkeypatch, tmp_path):
     text = load_corpus("shakespeare-with-test")
     cut = replace(text, train=text.train[:9000], validation=text.validation[:9000], test=text.test[:9000])
     loads = []
-    monkeypatch.setattr(trials, "load_corpus", lambda name: (loads.append(name), cut)[1])
+    monkeypatch.setattr(trials, "load_corpus", lambda name, subwords: (loads.append(name), cut)[1])
     return loads
 
 
@@ -521,7 +521,7 @@ def test_spatial_matrices_are_counted_by_their_lower_triangle():
 def test_times_are_recorded_with_their_spread_and_used_by_the_plan(tmp_path, monkeypatch):
     monkeypatch.setattr(times, "TIMES", tmp_path / "times.json")
     text = load_corpus("shakespeare-with-test")
-    monkeypatch.setattr(planning, "shared_corpus", lambda name: text)
+    monkeypatch.setattr(planning, "shared_corpus", lambda name, subwords: text)
     study = replace(STUDY, entries=(entry(), entry(steps=30)), figures={})  # two budgets of one model
     guessed, measured = planning.step_seconds(ONE, planning.load_times())
     assert not measured

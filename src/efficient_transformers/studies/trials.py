@@ -23,7 +23,7 @@ from ..training.execution import on_gpu
 from ..training.loop import TrainingConfig, train
 from .cost import effective_parameters, multiply_adds
 from .masking import MaskedCorpus, hide_tokens
-from .protocol import PROTOCOL, TEST_TARGETS, TUNING_TARGETS, Entry, Study, Trial, targets_of
+from .protocol import PROTOCOL, TEST_TARGETS, TUNING_TARGETS, Study, Trial, targets_of
 from .records import Record, environment
 
 Builder = Callable[..., LanguageModel]
@@ -57,7 +57,7 @@ def execute_trial(
     require(study.protocol == PROTOCOL, "the protocol", study.protocol, f"{PROTOCOL}: older studies are complete")
     started = datetime.now(UTC).isoformat(timespec="seconds")
     entry = trial.entry
-    corpus = corpus_of(entry)
+    corpus = load_corpus(entry.corpus, subwords=entry.subwords)
     if entry.task == "masked":
         corpus = hide_tokens(corpus)
     torch.manual_seed(trial.seed)
@@ -98,11 +98,6 @@ def execute_trial(
         first, targets = trial.seed == entry.seeds[0], targets_of(entry, TEST_TARGETS)
         record["test"] = scored(model, corpus, entry.scored, entry.seq_len, targets, first)
     return record | {"device": device()} | environment()
-
-
-def corpus_of(entry: Entry) -> Corpus:
-    """The text of an entry, in its tokens."""
-    return load_corpus(entry.corpus) if entry.subwords is None else load_corpus(entry.corpus, subwords=entry.subwords)
 
 
 def device() -> str:
