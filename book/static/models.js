@@ -801,7 +801,7 @@ class Vocabulary {
   constructor(found) {
     this.bytes = found?.tokens === "bytes";
     const good = this.bytes || typeof found?.characters === "string";
-    require(good, "vocabulary.json", found, "an object with the characters of the vocabulary");
+    require(good, "vocabulary.json", found, "an object with characters or bytes");
     this.characters = this.bytes ? Array.from({ length: 256 }, (_, i) => String.fromCharCode(i)) : [...found.characters];
     this.tokens = new Map(this.characters.map((c, token) => [c, token]));
   }
