@@ -147,7 +147,7 @@ def whole_block(answer: Any) -> str:
     mistakes = {reason: block(*given, without=what) for what, reason in BLOCK_MISTAKES.items()}
     reads = partial(dependence, lambda tokens: answer(tokens, *given[1:]), x)
     compare("your block's output", answer(*given), block(*given), mistakes, reads=reads)
-    return "that is a whole dense gMLP: blocks like it between an embedding and a norm, without a softmax and without positions"
+    return "that is a whole dense gMLP: blocks like it between an embedding and a norm, no softmax and no positions"
 
 
 @exercise("5.5", takes="gate, past, z")
