@@ -22,7 +22,7 @@ FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in th
 DIFFICULTIES = ("easy", "medium", "hard")
 SECTIONS = {  # what a chapter explains without the package's name
     "causal_mask": "1.2",
-    "LearnedPositions": "1.11",
+    "LearnedPositions": "1.7",
     "Metrics": "1.7",
     "Vocabulary": "1.6",
     "parameter_groups": "1.7",
