@@ -67,7 +67,7 @@ def trade_offs(panels: Mapping[str, Mapping[str, tuple[float, float]]], ylabel: 
     for label, (x, y) in sorted(points.items(), key=lambda point: point[1][1]):
         height = max(height + gap, y)
         place = {"xytext": (1.08, height), "textcoords": axes[-1].get_yaxis_transform(), "va": "center"}
-        thread = {"arrowstyle": "-", "color": GREY, "lw": 0.6, "shrinkB": 5}
+        thread = {"arrowstyle": "-", "color": GREY, "lw": 0.6, "shrinkB": 5, "relpos": (0, 0.5)}
         axes[-1].annotate(label, (x, y), **place, color=look[label]["color"], arrowprops=thread)
     return figure
 
