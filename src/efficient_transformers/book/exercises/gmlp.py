@@ -147,15 +147,13 @@ def whole_block(answer: Any) -> str:
     mistakes = {reason: block(*given, without=what) for what, reason in BLOCK_MISTAKES.items()}
     reads = partial(dependence, lambda tokens: answer(tokens, *given[1:]), x)
     compare("your block's output", answer(*given), block(*given), mistakes, reads=reads)
-    return (
-        "that is a whole gMLP: blocks like it between an embedding and a norm, without a softmax and without positions"
-    )
+    return "that is a whole dense gMLP: blocks like it between an embedding and a norm, no softmax and no positions"
 
 
 @exercise("5.5", takes="gate, past, z")
 def piece_by_piece(answer: Any) -> str:
     """A gate that reads on where it stopped: ``answer(gate, past, z)`` gives the output and what to remember."""
-    gate = SpatialGatingUnit(8, 9, causal=True)
+    gate = SpatialGatingUnit(8, 9, causal=True, weight="dense")
     with torch.no_grad():
         gate.weight.copy_(drawn(0, 9, 9))
         gate.bias.copy_(drawn(0, 9))
