@@ -66,9 +66,15 @@ def trade_offs(panels: Mapping[str, Mapping[str, tuple[float, float]]], ylabel: 
     gap, height, look = line / (high - 0.7) * (top - bottom), bottom, looks(list(points))
     for label, (x, y) in sorted(points.items(), key=lambda point: point[1][1]):
         height = max(height + gap, y)
-        place = {"xytext": (1.08, height), "textcoords": axes[-1].get_yaxis_transform(), "va": "center"}
-        thread = {"arrowstyle": "-", "color": GREY, "lw": 0.6, "shrinkB": 5, "relpos": (0, 0.5)}
-        axes[-1].annotate(label, (x, y), **place, color=look[label]["color"], arrowprops=thread)
+        axes[-1].annotate(
+            label,
+            (x, y),
+            xytext=(1.08, height),
+            textcoords=axes[-1].get_yaxis_transform(),
+            va="center",
+            color=look[label]["color"],
+            arrowprops={"arrowstyle": "-", "color": GREY, "lw": 0.6, "shrinkB": 5, "relpos": (0, 0.5)},
+        )
     return figure
 
 
