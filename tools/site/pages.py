@@ -62,7 +62,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "logs": "scaling-out",
     "masking": "5.12",
     "models": "1.6",
-    "pretrained": "6.5",
+    "pretrained": "S5.11",
     "protocol": "6.12",
     "rules": "6.12",
     "saving": "write-with-it",

@@ -49,17 +49,32 @@ def tuning_curves(losses: Mapping[str, Mapping[float, float]]) -> Figure:
 
 @styled
 def trade_offs(panels: Mapping[str, Mapping[str, tuple[float, float]]], ylabel: str) -> Figure:
-    """The same models in each panel: a cost from left to right, a loss from bottom to top; both better when less."""
-    figure, axes = panel_grid(len(panels), 2.9, sharey=True)
-    shown = {}
+    """The same models in each panel: a cost from left to right, a loss from bottom to top; both better when less.
+
+    The names stand to the right, in the order of the losses.
+    """
+    high, line = 3.6, 0.2  # inches: the figure, and what a name takes
+    figure, axes = panel_grid(len(panels), high, sharey=True)
     for ax, (cost, points) in zip(axes, panels.items(), strict=True):
-        for (label, (x, y)), look in zip(points.items(), looks(list(points)).values(), strict=True):
-            (shown[label],) = ax.plot(x, y, look["marker"], color=look["color"], markersize=8)
+        for (x, y), look in zip(points.values(), looks(list(points)).values(), strict=True):
+            ax.plot(x, y, look["marker"], color=look["color"], markersize=8)
         ax.set(xlabel=cost)
         ax.margins(0.12)
         ax.xaxis.set_major_locator(MaxNLocator(4))
     axes[0].set_ylabel(ylabel)
-    legend_above(figure, shown)
+    bottom, top = axes[-1].get_ylim()
+    gap, height, look = line / (high - 0.7) * (top - bottom), bottom, looks(list(points))
+    for label, (x, y) in sorted(points.items(), key=lambda point: point[1][1]):
+        height = max(height + gap, y)
+        axes[-1].annotate(
+            label,
+            (x, y),
+            xytext=(1.08, height),
+            textcoords=axes[-1].get_yaxis_transform(),
+            va="center",
+            color=look[label]["color"],
+            arrowprops={"arrowstyle": "-", "color": GREY, "lw": 0.6, "shrinkB": 5, "relpos": (0, 0.5)},
+        )
     return figure
 
 
