@@ -61,14 +61,14 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "logs": "scaling-out",
     "masking": "5.12",
     "models": "1.6",
-    "pretrained": "6.5",
-    "protocol": "6.12",
-    "rules": "6.12",
+    "pretrained": "write-with-it",
+    "protocol": "6.6",
+    "rules": "6.6",
     "saving": "write-with-it",
     "records": "3.7",
     "tokens": "scaling-out",
     "transformer": "1.6",
-    "trials": "6.12",
+    "trials": "6.6",
 }
 
 
