@@ -11,9 +11,7 @@ from torch import Tensor
 
 from .charts import logarithmic
 from .style import (
-    EM,
     GREY,
-    NAMES,
     OTHERS,
     WIDTH,
     fixed_ticks,
