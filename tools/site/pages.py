@@ -65,7 +65,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "protocol": "6.12",
     "rules": "6.12",
     "saving": "write-with-it",
-    "records": "3.7",
+    "records": "S2.1",
     "tokens": "scaling-out",
     "transformer": "1.6",
     "trials": "6.12",

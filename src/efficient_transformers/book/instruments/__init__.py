@@ -254,14 +254,14 @@ class Bet:
         )
 
     def _repr_html_(self) -> str:
-        style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
+        style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "bet"))
         rows = "".join(self.row(*item) for item in self.rows.items())
         return (
             f'<style>{style}</style><div class="instrument bet"><div class="choices">'
             f"{''.join(map(self.button, self.NAMES))}</div>"
             f'<div class="drawn"><div role="img" aria-label="{escape(repr(self))}">{rows}'
-            '<div class="subset"><span></span><span class="ends"><span>lower loss</span><span>as without</span></span></div>'
-            "</div><p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
+            '<div class="subset"><span></span><span class="ends"><span>lower loss</span><span>as without</span></span>'
+            "</div></div><p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
             "filled where the interval around it leaves out the line of no convolution.</p></div></div>"
         )
 
