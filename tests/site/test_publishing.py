@@ -68,11 +68,11 @@ def test_findings_are_what_the_records_and_the_chapters_say():
     ]
     assert [list(pair) for pair in landing.SHORTENING] == declared
 
-    stored = (ROOT / "notebooks" / "01-transformer.ipynb").read_text(encoding="utf-8")
+    stored = (ROOT / "notebooks" / "studies" / "s1-strong-baseline.ipynb").read_text(encoding="utf-8")
     for rate, lead in zip(("0.001", "0.004"), one_rate["numbers"].split(" or "), strict=True):
-        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table 1.6
+        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table S1.4
     own = re.search(r"it is −(\d\.\d+),", one_rate["says"])[1]
-    assert f"the lead is {own}" in chapters.prose("01-transformer")
+    assert f"the lead is {own}" in chapters.prose("studies/s1-strong-baseline")
 
     dense, short = scored("gate-kinds", "split"), scored("gate-kinds", "split, 8 near")
     assert toeplitz["numbers"] == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)

@@ -41,7 +41,7 @@ MATRICES = [  # the comparisons of Figure 5.9, whose number widens each interval
     ("gMLP, 8 near", "gMLP"),
 ]
 HOURGLASS = "hourglass, factor 4"
-SHORTENING = [  # those of Figure 4.10
+SHORTENING = [  # those of a minute at 1,024 in Table S3.2
     *((HOURGLASS, f"baseline, {n} layers") for n in (2, 3, 4, 8)),
     *((f"hourglass, factor {k}", HOURGLASS) for k in ("2", "8", "4, attention")),
 ]

@@ -22,7 +22,7 @@ FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in th
 DIFFICULTIES = ("easy", "medium", "hard")
 SECTIONS = {  # what a chapter explains without the package's name
     "causal_mask": "1.2",
-    "LearnedPositions": "1.11",
+    "LearnedPositions": "1.7",
     "Metrics": "1.7",
     "Vocabulary": "1.6",
     "parameter_groups": "1.7",
@@ -50,6 +50,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "evidence": "6.1",
     "execution": "scaling-out",
     "explorer": "1.10",
+    "factors": "6.12",
     "family": "2.5",
     "fast": "2.1",
     "figures": "how-this-book-is-made",
@@ -65,6 +66,8 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "protocol": "6.12",
     "rules": "6.12",
     "saving": "write-with-it",
+    "sources": "6.12",
+    "subwords": "scaling-out",
     "records": "S2.1",
     "tokens": "scaling-out",
     "transformer": "1.6",

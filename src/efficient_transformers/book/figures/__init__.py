@@ -9,7 +9,7 @@ from .gmlp import (
     written_out,
 )
 from .head_to_head import growth, lottery, trade_offs, tuning_curves
-from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom, window_attention
+from .hourglass import by_hand, cost_by_length, losses_by_steps, stairs, waist, who_sees_whom, window_attention
 from .maps import leak_maps
 from .primer_ez import learned_kernels, readings, worked_example
 from .style import (
@@ -76,6 +76,7 @@ __all__ = [
     "looks",
     "loss_and_landmarks",
     "loss_in_band",
+    "losses_by_steps",
     "lottery",
     "nth_color",
     "panel_grid",

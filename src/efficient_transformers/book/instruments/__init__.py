@@ -101,6 +101,29 @@ class Instrument(ABC):
         return f"<style>{style}</style>{self.element(self.still())}<script>{script(self.name)}</script>"
 
 
+class Guess:
+    """Texts side by side, of which the reader chooses one; what is said of each choice opens without a script.
+
+    Args:
+        choices: by what a reader says who chooses it, a text and what they are told.
+    """
+
+    def __init__(self, choices: Mapping[str, tuple[str, str]]) -> None:
+        self.choices = dict(choices)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(f"{text}\n{choice}? {told}" for choice, (text, told) in self.choices.items())
+
+    def _repr_html_(self) -> str:
+        style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
+        texts = "".join(
+            f'<div><pre>{escape(text)}</pre><details name="guess"><summary>{escape(choice)}</summary>'
+            f"<p>{escape(told)}</p></details></div>"
+            for choice, (text, told) in self.choices.items()
+        )
+        return f'<style>{style}</style><div class="instrument guess">{texts}</div>'
+
+
 class LeakLab(Instrument):
     """Which tokens each output depends on, for a mechanism and its mistakes, and what it remembers to write on.
 
