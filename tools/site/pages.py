@@ -68,7 +68,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "saving": "write-with-it",
     "sources": "6.6",
     "subwords": "scaling-out",
-    "records": "3.7",
+    "records": "S2.1",
     "tokens": "scaling-out",
     "transformer": "1.6",
     "trials": "6.6",

@@ -36,7 +36,7 @@ from .style import (
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
-from .variations import attention_maps, gain_map, gains, kernel_owners, knobs, waves
+from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, waves
 
 __all__ = [
     "COLORS",
@@ -50,6 +50,7 @@ __all__ = [
     "SEQUENTIAL",
     "STYLE",
     "WIDTH",
+    "arrows",
     "attention_maps",
     "bare_grid",
     "by_depth",
