@@ -131,7 +131,7 @@ def test_a_chapter_takes_as_long_to_read_as_it_says(name):
 def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatch):
     monkeypatch.delitem(landing.SAYS["cards"], "05-gmlp")
     card = BeautifulSoup(landing.cards(), "html.parser").select("li")[4]
-    assert "No attention: one learned matrix says how much each position reads" in card.get_text()
+    assert "Attention works out anew, for each text, which token reads which." in card.get_text()
 
 
 # What others see
