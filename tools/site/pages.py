@@ -51,7 +51,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "execution": "scaling-out",
     "explorer": "1.10",
     "family": "2.5",
-    "fast": "2.1",
+    "fast": "2.11",
     "figures": "how-this-book-is-made",
     "files": "scaling-out",
     "generation": "1.9",
