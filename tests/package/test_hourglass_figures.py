@@ -37,8 +37,8 @@ def test_losses_by_steps_have_a_dot_for_each_seed_and_a_name_beside_the_mean():
     (ax,) = figures.losses_by_steps({"2 layers": (700, [1.0, 2.0])}, {"factor 4": (400, [3.0, 3.0])}).axes
     assert [list(line.get_ydata()) for line in ax.lines] == [[1.0, 2.0], [1.5], [3.0, 3.0], [3.0]]
     left, right = ax.texts
-    assert (left.get_text(), left.get_ha(), left.get_position()[1]) == ("2 layers", "right", 1.5)
-    assert (right.get_text(), right.get_ha(), right.get_position()[1]) == ("factor 4", "left", 3.0)
+    assert (left.get_text(), left.get_ha(), left.xy) == ("2 layers", "right", (700, 1.5))
+    assert (right.get_text(), right.get_ha(), right.xy) == ("factor 4", "left", (400, 3.0))
 
 
 def test_the_worked_example_is_drawn_with_its_numbers():

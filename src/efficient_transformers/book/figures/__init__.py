@@ -8,7 +8,7 @@ from .gmlp import (
     triangle_tiles,
     written_out,
 )
-from .head_to_head import growth, lottery, trade_offs, tuning_curves
+from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
 from .hourglass import by_hand, cost_by_length, losses_by_steps, stairs, waist, who_sees_whom, window_attention
 from .maps import leak_maps
 from .primer_ez import learned_kernels, readings, worked_example
@@ -55,6 +55,7 @@ __all__ = [
     "bare_grid",
     "by_depth",
     "by_hand",
+    "by_length",
     "clock_hands",
     "compare_losses",
     "cost_by_length",

@@ -191,17 +191,18 @@ def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Seq
 def losses_by_steps(plain: Mapping[str, Reached], hourglasses: Mapping[str, Reached]) -> Figure:
     """Loss against the steps that a model made in its time: a dot for each seed, the mean, and the model's name.
 
-    Each model is its steps and the losses of its seeds. Names stand left of plain models and right of hourglasses.
+    Each model is its steps and the losses of its seeds. Names of plain models stand left below, others right above.
     """
     figure, ax = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
-    sides = ((plain, "transformer", "right", -1), (hourglasses, "hourglass", "left", 1))
-    most = max(steps for models, *_ in sides for steps, _ in models.values())
-    for models, look, align, side in sides:
+    sides = ((plain, "transformer", "right", "top", -1), (hourglasses, "hourglass", "left", "bottom", 1))
+    for models, look, across, along, side in sides:
         color, marker = MODELS[look]
         for name, (steps, losses) in models.items():
             mean = sum(losses) / len(losses)
             ax.plot([steps] * len(losses), losses, "o", color=color, alpha=0.35, markersize=4)
             ax.plot(steps, mean, marker, color=color, markersize=8)
-            ax.text(steps + side * 0.03 * most, mean, name, ha=align, va="center", color=color)
-    ax.set(xlabel="steps in a minute", ylabel="test loss (nats)", xlim=(0, 1.04 * most))
+            place = {"xytext": (9 * side, 4 * side), "textcoords": "offset points", "ha": across, "va": along}
+            ax.annotate(name, (steps, mean), color=color, **place)
+    ax.set(xlabel="steps in a minute", ylabel="test loss (nats)")
+    ax.set_xlim(left=0)
     return figure
