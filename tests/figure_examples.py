@@ -67,6 +67,12 @@ EXAMPLES = {
         {name: difference(-0.05 + 0.02 * i, 0.03) for i, name in enumerate((*MODELS, "kernels per head, no bias"))},
         "final loss minus that of Primer EZ (nats per character)",
     ),
+    "by length": lambda: figures.by_length(
+        {title: {name: {500: (-0.2 + 0.04 * i, True), 2000: (-0.02 * i, i > 2)} for i, name in enumerate(names)}
+         for title, names in (("after as many steps", ("gMLP", "full Primer", "SwiGLU", "Primer EZ", "Hourglass")),
+                              ("after as much time", ("gMLP", "full Primer, 2 layers", "baseline, 2 layers")))},
+        "test loss minus the baseline's (nats)",
+    ),
     "by depth": lambda: figures.by_depth(
         [0, 60, 125, 250, 500], [[0.05, 0.1, 0.3 + i / 50, 0.5, 0.95 - i / 60] for i in range(8)],
         "training step", "Toeplitz share", "block",

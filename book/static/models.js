@@ -599,8 +599,8 @@ class SpatialGatingUnit {
     for (let t = start, from = 0; from < f.length; t++, from += d_out) {
       const sums = mixture(this.row(t), past, d_out, 0, d_out);
       for (let c = 0; c < d_out; c++) f[from + c] = sums[c] + this.bias[t] + (attended ? attended[from + c] : 0);
-      cache.watch?.(this, "row", t, this.row(t));  // [t + 1]
-      cache.watch?.(this, "gate", t, f.subarray(from, from + d_out));  // [d_out]
+      cache.watch?.(this, "row", t, this.row(t));
+      cache.watch?.(this, "gate", t, f.subarray(from, from + d_out));
     }
     return kind === "linear" ? f : kind === "additive" ? add(passed, f) : multiply(passed, f);
   }

@@ -17,13 +17,28 @@ def spans(ax, y):
     return [(round(box.get_x() + 0.44), round(box.get_x() + box.get_width() - 0.44)) for box in boxes]
 
 
-@pytest.mark.parametrize("factor", [2, 4, 8])
+@pytest.mark.parametrize("factor", [1, 2, 4, 8])
 def test_a_waist_has_a_box_for_each_vector_and_windows_end_at_multiples(factor):
-    ax = figures.waist(factor, tokens=24).axes[0]
+    ax = figures.waist(factor, {"8 plain layers": 2.0}, tokens=24).axes[0]
     assert spans(ax, 0) == spans(ax, 2) == [(t, t) for t in range(24)]
     assert spans(ax, 1) == [(end - factor + 1, end) for end in range(0, 24, factor)]
     lit = [box for box in ax.patches if to_hex(box.get_facecolor()).upper() == LIT]
     assert len(lit) == 2 * factor + 1  # what is read, the window, and who reads it
+
+
+def test_below_a_waist_are_costs_as_shares_of_the_first():
+    _, ax = figures.waist(4, {"8 plain layers": 20.0, "this hourglass": 7.6}).axes
+    assert [bar.get_width() for bar in ax.patches] == [1.0, 0.38]
+    assert [text.get_text() for text in ax.texts] == ["100%", "38%"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["8 plain layers", "this hourglass"]
+
+
+def test_losses_by_steps_have_a_dot_for_each_seed_and_a_name_beside_the_mean():
+    (ax,) = figures.losses_by_steps({"2 layers": (700, [1.0, 2.0])}, {"factor 4": (400, [3.0, 3.0])}).axes
+    assert [list(line.get_ydata()) for line in ax.lines] == [[1.0, 2.0], [1.5], [3.0, 3.0], [3.0]]
+    left, right = ax.texts
+    assert (left.get_text(), left.get_ha(), left.xy) == ("2 layers", "right", (700, 1.5))
+    assert (right.get_text(), right.get_ha(), right.xy) == ("factor 4", "left", (400, 3.0))
 
 
 def test_the_worked_example_is_drawn_with_its_numbers():

@@ -34,14 +34,14 @@ PAGE = "book/index"
 FOLDER = "chapters"  # of the pictures, in _static
 SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
-MATRICES = [  # the comparisons of Figure 5.9, whose number widens each interval
+MATRICES = [  # the comparisons of Figure S4.3, whose number widens each interval
     ("gMLP", "dense gMLP"),
     ("dense gMLP, 8 near", "dense gMLP"),
     ("gMLP, 8 near", "dense gMLP, 8 near"),
     ("gMLP, 8 near", "gMLP"),
 ]
 HOURGLASS = "hourglass, factor 4"
-SHORTENING = [  # those of Figure 4.10
+SHORTENING = [  # those of a minute at 1,024 in Table S3.2
     *((HOURGLASS, f"baseline, {n} layers") for n in (2, 3, 4, 8)),
     *((f"hourglass, factor {k}", HOURGLASS) for k in ("2", "8", "4, attention")),
 ]
@@ -86,7 +86,7 @@ def one_rate() -> dict[str, str]:
 
 
 def one_weight_for_a_distance() -> dict[str, str]:
-    """Section 5.10: fewer numbers, lower loss, and what part of that is where they are missing."""
+    """Section S4.4: fewer numbers, lower loss, and what part of that is where they are missing."""
     ends, training = study.by_model(study.load_study("gate-kinds"))
     found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
     pair, near = found["gMLP − dense gMLP"], found["dense gMLP, 8 near − dense gMLP"]
