@@ -20,7 +20,7 @@ from efficient_transformers.studies.records import by_model, load_study
 
 MARK = "<!-- filled and hollow -->"
 NAME = "filled-and-hollow.svg"  # in _static
-PAIRS = (("gMLP Toeplitz", "Primer"), ("Primer", "gMLP"))  # of Section S1.6
+PAIRS = (("gMLP", "Primer"), ("Primer", "dense gMLP"))  # of Section S1.6
 ALT = (
     "Two rows of differences, each with five dots, a diamond at their mean and an interval. In the upper row the "
     "diamond is filled and its interval lies left of 0. In the lower row it is hollow and gray, and its interval has 0 "
