@@ -36,7 +36,7 @@ from .style import (
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
-from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, waves
+from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, shares, waves
 
 __all__ = [
     "COLORS",
@@ -86,6 +86,7 @@ __all__ = [
     "plot_losses",
     "reading",
     "readings",
+    "shares",
     "stairs",
     "styled",
     "thin",
