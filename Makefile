@@ -77,7 +77,7 @@ bench: .venv/ready .peers/ready ## beside public implementations, and against le
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .peers -r benchmarks/requirements.txt
 	touch $@
 
-gpu: .venv/ready            ## on a machine with CUDA: tests, speed, a recipe; writes benchmarks/results/gpu.json
+gpu: .venv/ready            ## on a machine with CUDA, 45 minutes: tests, speed, a recipe, size; writes benchmarks/results/
 	$(BIN)/python benchmarks/gpu.py
 
 serve: book                 ## look at the site on http://localhost:8000

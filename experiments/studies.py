@@ -20,11 +20,14 @@ from typing import Any
 
 import torch
 from declared import STUDIES as DECLARED
+from declared.size import AFTER_THE_GATE, GATE
 from live import Recipe, run_study, time_steps
-from planning import declare, measure, print_plan, run_declared
+from planning import declare, measure, print_plan, records_of, run_declared
 from running import Keeper, at_work, commit_of_code
+from size import obstacles
 
 from efficient_transformers import TrainingConfig
+from efficient_transformers.studies.protocol import Study
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
@@ -95,6 +98,16 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(index), int(of)
 
 
+def behind_the_gate(studies: list[Study]) -> list[Study]:
+    """The studies without those whose gate is shut, which are named with the reason."""
+    shut = [study.name for study in studies if study.name in AFTER_THE_GATE]
+    reasons = list(obstacles(DECLARED[GATE], records_of(DECLARED[GATE]))) if shut else []
+    if not reasons:
+        return studies
+    print(f"not run: {', '.join(shut)}, since {reasons[0]}; `python experiments/size.py` says it all")
+    return [study for study in studies if study.name not in shut]
+
+
 def main() -> None:
     known = [*DECLARED, *STUDIES, *ONLY_TIMED]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,6 +144,7 @@ def main() -> None:
         try:
             index, of = arguments.shard
             with at_work(index, of):
+                declared = behind_the_gate(declared)
                 run_declared(declared, index, of, commit_of_code(), Keeper(RESULTS) if arguments.commit else None)
         except ValueError as error:
             parser.error(str(error))

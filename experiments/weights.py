@@ -160,7 +160,7 @@ A language model of the book *Efficient Transformers, Annotated*, to be looked a
 - Loss: {card["validation_loss"]:.4f} on validation, {card["test_loss"]:.4f} on test, in nats per character, each of
   which is predicted with at least half a context before it.
 - Limits: it reads at most {card["context"]} characters, of its own vocabulary only. What it writes looks like a play
-  and means nothing. One run says little about its family; Section 6.5 says what.
+  and means nothing. One run says little about its family; Section 6.1 says why.
 - Weights: float16, sha256 `{card["sha256"]}`. Licence: {card["licence"]}.
 - Made by `python experiments/weights.py {card["name"]}`.
 """

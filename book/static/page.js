@@ -44,8 +44,8 @@ function chooseStops() {
 
 // What an address asked for has moved to another page: tools/site/moved.py.
 function follow() {
-  const note = document.querySelector(".moved :target a");
-  if (note) location.replace(note.href);
+  const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest(".moved > p");
+  if (asked) location.replace(asked.querySelector("a").href);
 }
 addEventListener("hashchange", follow);
 

@@ -37,6 +37,7 @@ from .training.corpus import Corpus, load_corpus
 from .training.evaluation import evaluate
 from .training.execution import Execution
 from .training.loop import Metrics, TrainingConfig, train
+from .training.subwords import BytePairVocabulary
 from .training.tokens import ByteVocabulary, Vocabulary
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ __all__ = [
     "AttentionBasedShortening",
     "AttentionBasedUpSampling",
     "AvgPoolShortening",
+    "BytePairVocabulary",
     "ByteVocabulary",
     "Cache",
     "CausalDepthwiseConv",

@@ -21,7 +21,8 @@ from tools.notebooks import chapters
 BOOK = Path(__file__).parents[2] / "book"
 ROWS = yaml.safe_load((BOOK / "by-idea.yml").read_text(encoding="utf-8"))
 FIELDS = ["idea", "section", "ours", "ours_source", "reported", "reported_source", "first"]
-KEYS = set(re.findall(r"^@\w+\{(\w+),", (BOOK / "references.bib").read_text(encoding="utf-8"), re.MULTILINE))
+BIBLIOGRAPHY = (BOOK / "references.bib").read_text(encoding="utf-8")
+KEYS = set(re.findall(r"^@\w+\{(\w+),", BIBLIOGRAPHY, re.MULTILINE))
 READ = {"abstract", "two readings", "one reading", "text", "log", "thread", "README", "card"}
 NUMBER = re.compile(r"\d\.\d{3}")
 
@@ -45,7 +46,7 @@ def plain(entry: Entry) -> str:
 
 
 def pairs(source: dict) -> dict[str, tuple[dict[int, float], dict[int, float]]]:
-    """The losses of each pair of the source's list, or of its one pair."""
+    """The losses of each pair of the source's list whose runs are complete, or of its one pair."""
     study = STUDIES[source["study"]]
     entries = {entry.key: entry for entry in (*study.borrowed, *study.entries)}
     if "list" in source:
@@ -53,9 +54,28 @@ def pairs(source: dict) -> dict[str, tuple[dict[int, float], dict[int, float]]]:
     else:
         of_budget = {plain(entry): key for key, entry in entries.items() if entry.steps == source["steps"]}
         listed = (tuple(of_budget[name] for name in source["pair"]),)
-    named = {f"{plain(entries[a])} − {plain(entries[b])}": (losses()[a], losses()[b]) for a, b in listed}
-    assert len(named) == len(listed), "a name that is two entries of a list"
+    whole = [pair for pair in listed if all({*losses()[key]} == {*entries[key].seeds} for key in pair)]
+    named = {f"{plain(entries[a])} − {plain(entries[b])}": (losses()[a], losses()[b]) for a, b in whole}
+    assert len(named) == len(whole), "a name that is two entries of a list"
     return named
+
+
+def source_link(source: dict) -> str:
+    """A link with the author, or project, and the year of an entry of references.bib."""
+    entry = re.search(rf"^@\w+\{{{source['key']},(.*?)^\}}", BIBLIOGRAPHY, re.MULTILINE | re.DOTALL)[1]
+    field = dict(re.findall(r"^  (\w+) = \{(.*)\},$", entry, re.MULTILINE))
+    address = f"https://arxiv.org/abs/{field['eprint']}" if "eprint" in field else field["howpublished"][5:-1]
+    who = re.split(r",| and ", field["author"])[0].strip("{}")
+    return f"[{who} {field.get('year', '')}".rstrip() + f"]({address})"
+
+
+def made_table() -> str:
+    """The table as it stands in Chapter 6."""
+    lines = ["| Idea | At our scale | Reported at 100M to 8B | Try first? |", "| --- | --- | --- | --- |"]
+    for row in ROWS:
+        reported = f"{row['reported']} {', '.join(map(source_link, row['reported_source']))}"
+        lines.append(f"| {row['idea']} | {row['ours']} | {reported} | {row['first']} |")
+    return "\n".join(lines)
 
 
 def test_rows_have_the_fields_and_no_idea_is_there_twice():
@@ -89,6 +109,10 @@ def test_what_is_ours_is_in_the_records(row):
     said = {float(number) for number in NUMBER.findall(row["ours"])}
     assert said <= {abs(source["mean"]) for source in row["ours_source"]}
     assert {abs(source["mean"]) for source in row["ours_source"] if source["told_apart"]} <= said
+
+
+def test_the_table_of_the_chapter_is_this_one():
+    assert made_table() in (BOOK / "06-head-to-head.md").read_text(encoding="utf-8")
 
 
 def test_where_reports_are_against_our_advice_it_says_so():

@@ -55,7 +55,7 @@ def test_the_site_shows_the_svg():
     for name, anchor, about, _ in stored():
         page = (SITE / f"{name}.html").read_text(encoding="utf-8")
         figure = re.search(rf'<figure[^>]*id="{anchor}".*?</figure>', page, re.DOTALL)[0]
-        assert (f'src="../_images/{anchor}.svg"' in figure) == ("vector" in about)
+        assert (f'/_images/{anchor}.svg"' in figure) == ("vector" in about)
 
 
 def cell(svg):

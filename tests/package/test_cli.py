@@ -87,7 +87,7 @@ def test_help_explains_every_option_and_its_default(command, name):
         options |= {f.name: f.default for f in (*fields(TrainingConfig), *fields(Execution))}
         assert options.pop("name") is None  # it has no flag
     options = {option: default for option, default in options.items() if default is not inspect.Parameter.empty}
-    assert len(options) == {"train": 25, "resume": 0, "generate": 5, "evaluate": 3}[name]
+    assert len(options) == {"train": 26, "resume": 0, "generate": 5, "evaluate": 3}[name]
     plain = " ".join(out.partition("\noptions:\n")[2].split()) + " --"
     for option, default in options.items():
         flag = f"--{option.replace('_', '-')}"

@@ -345,6 +345,12 @@ def test_bad_texts_are_refused_with_a_sentence(page, tmp_path):
         }""")
 
 
+def test_a_model_of_subwords_is_not_made_into_a_script(tmp_path):
+    (tmp_path / "vocabulary.json").write_text('{"tokens": "subwords", "merges": []}')
+    with pytest.raises(ValueError, match=r"the tokens of .* is 'subwords'; expected characters or bytes"):
+        models.as_script(tmp_path)
+
+
 def test_the_script_is_small():
     size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("models.js", "model-worker.js"))
     assert size <= 14_000
@@ -589,7 +595,12 @@ def test_a_model_of_one_s_own(visit, site, home):
         ("model.safetensors", b"PK a zip", "model.safetensors does not hold weights"),
         ("vocabulary.json", b'{"characters": "abc"}', "The number of characters in vocabulary.json is 3; expected 256"),
         ("vocabulary.json", json.dumps({"characters": "".join(map(chr, range(1, 257)))}).encode(), "The sha256 of"),
-        ("vocabulary.json", b'{"words": []}', "expected an object with the characters of the vocabulary"),
+        (
+            "vocabulary.json",
+            b'{"tokens": "subwords", "merges": []}',
+            "expected an object with characters or bytes",
+        ),
+        ("vocabulary.json", b'{"words": []}', "expected an object with characters or bytes"),
     ):
         (bad / name).write_bytes(content)
         files.set_input_files([bad / name for name in good])

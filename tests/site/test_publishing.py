@@ -18,7 +18,7 @@ from told import TOLD
 
 from efficient_transformers.studies.records import NAMES
 from tools.make import offline, repository, screenshots
-from tools.notebooks import chapters, folding
+from tools.notebooks import chapters, folding, run_notebooks
 from tools.site import check, landing, meta, moved
 
 ROOT = Path(__file__).parents[2]
@@ -68,11 +68,11 @@ def test_findings_are_what_the_records_and_the_chapters_say():
     ]
     assert [list(pair) for pair in landing.SHORTENING] == declared
 
-    stored = (ROOT / "notebooks" / "01-transformer.ipynb").read_text(encoding="utf-8")
+    stored = (ROOT / "notebooks" / "studies" / "s1-strong-baseline.ipynb").read_text(encoding="utf-8")
     for rate, lead in zip(("0.001", "0.004"), one_rate["numbers"].split(" or "), strict=True):
-        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table 1.6
+        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table S1.4
     own = re.search(r"it is −(\d\.\d+),", one_rate["says"])[1]
-    assert f"the lead is {own}" in chapters.prose("01-transformer")
+    assert f"the lead is {own}" in chapters.prose("studies/s1-strong-baseline")
 
     dense, short = scored("gate-kinds", "split"), scored("gate-kinds", "split, 8 near")
     assert toeplitz["numbers"] == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)
@@ -131,7 +131,7 @@ def test_a_chapter_takes_as_long_to_read_as_it_says(name):
 def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatch):
     monkeypatch.delitem(landing.SAYS["cards"], "05-gmlp")
     card = BeautifulSoup(landing.cards(), "html.parser").select("li")[4]
-    assert "No attention: one learned matrix says how much each position reads" in card.get_text()
+    assert "Attention works out anew, for each text, which token reads which." in card.get_text()
 
 
 # What others see
@@ -199,7 +199,8 @@ def test_the_build_finds_links_that_lead_nowhere(tmp_path):
 
 def test_a_chapters_variable_does_not_explain_a_function_of_the_same_name():
     explanations = chapters.explanations()
-    assert any("whole = sum(" in cell.node.source for cell in chapters.cells("06-head-to-head"))
+    sources = [cell.node.source for name in run_notebooks.notebooks() for cell in chapters.cells(name)]
+    assert any(re.search(r"^whole = ", source, re.MULTILINE) for source in sources)
     assert not {"whole", "recorded", "shipped"} & explanations.keys()
     assert explanations["peak_memory"].how == "Used"
 

@@ -2,7 +2,7 @@ FOUR = """
 from efficient_transformers import train
 
 def answer(model, corpus, config):
-    near = torch.arange(64) {near}
+    near = {near}
     for block in {blocks}:
         block.gate.weight.data *= near
         {hook}
@@ -10,7 +10,11 @@ def answer(model, corpus, config):
 """
 
 
-def four(near="< 4", hook="block.gate.weight.register_hook(lambda gradient: gradient * near)", blocks="model.body"):
+def four(
+    near="torch.arange(64) < 4",
+    hook="block.gate.weight.register_hook(lambda gradient: gradient * near)",
+    blocks="model.body",
+):
     """A wrong function for exercise 5.6."""
     return FOUR.format(near=near, hook=hook, blocks=blocks)
 
@@ -167,9 +171,12 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ),
     ],
     "5.6": [
-        (four(near="< 5"), "the gate of block 0 reads 4 characters back; expected 3, which with its own are 4"),
+        (
+            four(near="torch.arange(64) < 5"),
+            "the gate of block 0 reads 4 characters back; expected 3, which with its own are 4",
+        ),
         (four(hook="pass"), "weights that are set to 0 once learn again"),
         (four(blocks="model.body[1:]"), "the gate of block 0 reads 11 characters back"),
-        (four(near="> 60"), "the gate of block 0 at [1, 0] is 0; expected 1"),
+        (four(near="torch.isin(torch.arange(64), torch.tensor([0, 3]))"), "but skips some of those between"),
     ],
 }

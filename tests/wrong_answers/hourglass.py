@@ -29,7 +29,10 @@ def answer(model, corpus, config):
 """
 
 
-def last(taken, padded, more=""):
+WINDOWS = "x[:, : x.shape[1] // 4 * 4].unflatten(1, (-1, 4))"
+
+
+def last(taken, padded="(0, 0, 3, 0)", more=""):
     """A wrong function for exercise 4.6."""
     return LAST.format(taken=taken, padded=padded, more=more)
 
@@ -167,19 +170,11 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     ],
     "4.6": [
         (last("x[:, 3::4]", padded="(0, 0, 0, 3)"), "their last tokens are the future of their readers"),
-        (last("x[:, ::4]", padded="(0, 0, 3, 0)"), "a window's first token, its oldest; expected the last"),
-        (
-            last("x[:, : x.shape[1] // 4 * 4].unflatten(1, (-1, 4))", padded="(0, 0, 3, 3)", more=".amax(2)"),
-            "the largest",
-        ),
-        (
-            last("x[:, : x.shape[1] // 4 * 4].unflatten(1, (-1, 4))", padded="(0, 0, 3, 3)", more=".sum(2)"),
-            "keeps the sum",
-        ),
-        (
-            last("x[:, : x.shape[1] // 4 * 4].unflatten(1, (-1, 4))", padded="(0, 0, 3, 3)", more=".mean(2)"),
-            "is changed",
-        ),
+        (last(WINDOWS, more="[:, :, 0]"), "a window's first token, its oldest; expected the last"),
+        (last(WINDOWS, more=".amax(2)"), "it keeps the largest of each window"),
+        (last(WINDOWS, more=".sum(2)"), "it keeps the sum of each window"),
+        (last(WINDOWS, more=".mean(2)"), "nothing in it is changed"),
+        (last(WINDOWS, more="[:, :, 1]"), "it computes something else"),
         (last("x[:, ::4] / 4", padded="(0, 0, 0, 0)"), "a quarter of the last token"),
     ],
 }

@@ -89,7 +89,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (freeze(where="model.body[:1].modules()"), "freeze the kernels of all layers"),
         (freeze(where="model.body.modules()", which="True"), "more than the kernels is frozen"),
         (freeze("nn.init.zeros_(module.weight).requires_grad_(False)"), "a kernel's weight has moved by"),
-        (freeze("module.weight = None"), "the model has other parameters than before"),
+        (
+            freeze("w = module.weight.data; del module.weight; module.register_buffer('weight', w)"),
+            "the model has other parameters than before",
+        ),
         (freeze(which="model", where="[model]"), "all are frozen"),
     ],
 }

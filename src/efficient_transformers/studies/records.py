@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 import re
 import statistics
@@ -267,6 +268,11 @@ def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
     return tried
 
 
+def bits_per_byte(score: Record) -> float:
+    """The loss of a score on subwords, ``validation`` or ``test`` of a record, in bits per byte of its text."""
+    return float(score["loss"]) * score["targets"] / score["bytes"] / math.log(2)
+
+
 def final_loss(record: Record) -> float:
     """The last validation loss, in nats per token."""
     return float(record["metrics"][-1]["validation_loss"])
@@ -284,9 +290,13 @@ def load_seconds(name: str) -> dict[str, float]:
 
 
 def step_key(run: Record) -> str:
-    """What the time of a training step depends on, as text: the model, its options, and the sizes of a batch."""
+    """What the time of a training step depends on, as text: the model, its options, and the sizes of a batch.
+
+    A vocabulary of subwords is larger than one of characters, and is named too.
+    """
     training = run["training"]
-    return json.dumps([run["model"], run["options"], training["batch_size"], training["seq_len"]], sort_keys=True)
+    parts = [run["model"], run["options"], training["batch_size"], training["seq_len"]]
+    return json.dumps([*parts, run["subwords"]] if "subwords" in run else parts, sort_keys=True)
 
 
 def load_step_time(run: Record) -> Record:

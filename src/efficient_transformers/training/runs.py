@@ -33,6 +33,7 @@ from .execution import Execution, Stop, processes
 from .files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from .logs import finite, json_lines, tensorboard
 from .loop import Metrics, TrainingConfig, train
+from .subwords import BytePairVocabulary
 from .tokens import ByteVocabulary, Unit, Vocabulary
 
 RUN, VOCABULARY, RECORD = "run.json", "vocabulary.json", "training.json"
@@ -154,7 +155,7 @@ def read_vocabulary(folder: Path) -> Vocabulary:
     if found.get("tokens") == "bytes":
         return ByteVocabulary()
     try:
-        return Vocabulary(found["characters"])
+        return BytePairVocabulary(found["merges"]) if "merges" in found else Vocabulary(found["characters"])
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"{file} is not a vocabulary: {error}") from error
 
@@ -187,7 +188,7 @@ def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
     vocabulary = read_vocabulary(folder)
     expected = f"{model.vocab_size}, as its model has"
     require(len(vocabulary) == model.vocab_size, f"the size of the vocabulary of {folder}", len(vocabulary), expected)
-    found = saving.fingerprint(vocabulary.characters)
+    found = saving.fingerprint(vocabulary.identity)
     wanted = read_json(folder / saving.CONFIG, "a config").get(saving.VOCABULARY, found)
     require(found == wanted, f"the sha256 of the vocabulary of {folder}", found, f"{wanted}, as its model has")
     return model, vocabulary
@@ -223,7 +224,6 @@ def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) ->
     Raises:
         ValueError: if it exists, or cannot be made or written.
     """
-    characters = {"tokens": "bytes"} if vocabulary.unit == "bytes" else {"characters": vocabulary.characters}
     folder, number = out, 1
     while True:
         beside = f"{PARTIAL}{shortened(folder.name, 200)}-"
@@ -231,7 +231,7 @@ def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) ->
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             made.mkdir()
-            write_text(made / VOCABULARY, json.dumps(characters))
+            write_text(made / VOCABULARY, json.dumps(vocabulary.described()))
             write_text(made / RUN, json.dumps(asdict(plan), indent=1))
             if os.path.lexists(folder):  # an empty folder, too, which rename would replace
                 raise FileExistsError(folder)
@@ -295,7 +295,7 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
         if first:
             done = metrics[-1]["step"] == plan.training.steps
             try:
-                vocabulary = saving.fingerprint(corpus.vocabulary.characters)
+                vocabulary = saving.fingerprint(corpus.vocabulary.identity)
                 save_model(folder, {**(model.config or {}), saving.VOCABULARY: vocabulary}, state)
                 if done:
                     measured = [finite(record) for record in metrics]

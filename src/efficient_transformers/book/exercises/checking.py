@@ -65,7 +65,7 @@ def drawn(seed: int, *shape: int) -> Tensor:
 
 
 def check(number: str, answer: Any) -> None:
-    """Print whether ``answer`` solves the exercise ``number``: if so, what it shows, if not, why; None is none yet.
+    """Print whether ``answer`` solves the exercise ``number``: if so, what it shows, if not, why; None is not one yet.
 
     Raises:
         ValueError: if there is no such exercise.

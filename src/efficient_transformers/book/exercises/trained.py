@@ -80,11 +80,12 @@ def probe(answer: Answer, make: Make) -> Probe:
 
     def keep(module: nn.Module, _: Any, logits: Tensor) -> None:
         if module.training:
-            outputs.append(logits.detach())
+            outputs.append(logits.detach().cpu())
 
     hook = model.register_forward_hook(keep)
     got = answer(model, text(), config)
     hook.remove()
+    model.cpu()  # a training leaves it where it was trained
     trained_for = f"your function trains the model for {len(outputs)} steps; expected {PROBE}, those of `config`"
     as_it_was = torch.equal(model.embedding.weight, before["embedding.weight"])
     not_trained = "the model that your function was given is not trained: change it in place, then call train on it"

@@ -13,7 +13,7 @@ from ...layers.attention import MultiHeadAttention, causal_mask, rotate
 from ...layers.family import parameter_count
 from ...layers.inspection import leak_map
 from ...models import LanguageModel, build_model
-from .checking import close, compare, exercise, expect, no_leak
+from .checking import as_number, close, compare, exercise, expect, no_leak
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, same_function, text, trained
 
 
@@ -110,8 +110,8 @@ def order(answer: Callable[[Tensor], Tensor]) -> str:
 def cache_size(answer: Callable[[int, int, int, int], int]) -> str:
     """The numbers in a cache."""
     for L, H, D, T in ((3, 5, 10, 7), (1, 2, 12, 7), (2, 3, 6, 30)):
-        got, expected = answer(L, H, D, T), 2 * L * D * T
-        case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {got}; expected {expected}"
+        got, expected = as_number("your count", answer(L, H, D, T)), 2 * L * D * T
+        case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {got:g}; expected {expected}"
         reasons = {
             L * D * T: "a key and a value are kept",
             3 * L * D * T: "queries are asked once and not kept",
@@ -122,7 +122,8 @@ def cache_size(answer: Callable[[int, int, int, int], int]) -> str:
             2 * L * D * T // H: "each head has D / H channels, and there are H of them",
             L * H * T * T: "the weights of attention are not kept, only keys and values",
         }
-        expect(got == expected, f"{case}{': ' + reasons[got] if got in reasons else ''}")
+        reason = next((f": {words}" for count, words in reasons.items() if count == got), "")
+        expect(got == expected, case + reason)
     model = build_model("transformer", vocab_size=len(text().vocabulary))
     weights, token = parameter_count(model), answer(4, 4, 128, 1)
     return (
@@ -246,7 +247,8 @@ def how_far(answer: Answer) -> str:
         expect(not (seen & (distance < 0)).any(), f"{where} its future: the mask keeps 0 to {w - 1} characters back")
         expect(far != T - 1, f"{where} the whole text before it: change the attention of every layer")
         expect(far == w - 1, f"{where} {far} characters back; expected {w - 1}, which with itself are {w}")
-        compare(f"the window of layer {i}", seen.float(), ((distance >= 0) & (distance < w)).float())
+        every = torch.equal(seen, (distance >= 0) & (distance < w))
+        expect(every, f"{where} {far} characters back, but not all of those between")
     narrowed: Any = make()
     for layer in narrowed.body:
         layer.attention = Narrow(layer.attention, w)

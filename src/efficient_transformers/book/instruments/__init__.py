@@ -2,7 +2,7 @@
 
 What is notable:
 - the same scripts serve the site and a notebook's output, where an instrument carries all that it needs;
-- without JavaScript a still and a sentence remain;
+- without JavaScript a still and a sentence remain, and the guess and the bet, which need none, work as they are;
 - tests compare what an instrument shows with what the package's layers compute.
 """
 
@@ -24,6 +24,7 @@ from ...checks import require, require_known
 from ...layers.convolution import CausalDepthwiseConv
 from ...models import LanguageModel
 from ...pretrained import pretrained_card, pretrained_snapshots
+from ...studies.evidence import Comparison
 from ...studies.records import by_label, final_loss, load_study
 from ...training.runs import load
 from ...training.tokens import Vocabulary
@@ -98,6 +99,29 @@ class Instrument(ABC):
     def _repr_html_(self) -> str:
         style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
         return f"<style>{style}</style>{self.element(self.still())}<script>{script(self.name)}</script>"
+
+
+class Guess:
+    """Texts side by side, of which the reader chooses one; what is said of each choice opens without a script.
+
+    Args:
+        choices: by what a reader says who chooses it, a text and what they are told.
+    """
+
+    def __init__(self, choices: Mapping[str, tuple[str, str]]) -> None:
+        self.choices = dict(choices)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(f"{text}\n{choice}? {told}" for choice, (text, told) in self.choices.items())
+
+    def _repr_html_(self) -> str:
+        style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "guess"))
+        texts = "".join(
+            f'<div><pre>{escape(text)}</pre><details name="guess"><summary>{escape(choice)}</summary>'
+            f"<p>{escape(told)}</p></details></div>"
+            for choice, (text, told) in self.choices.items()
+        )
+        return f'<style>{style}</style><div class="instrument guess">{texts}</div>'
 
 
 class LeakLab(Instrument):
@@ -184,6 +208,85 @@ class KernelBench(Instrument):
         kernels = shipped_kernels()
         numbers, scale = whole(torch.stack(list(kernels.values())), torch.int16)
         return {"kernels": numbers, "scale": f"{scale:.9g}", "steps": ",".join(map(str, kernels))}
+
+
+class Bet:
+    """Which of queries, keys and values to convolve: three buttons, each of which opens the same figure.
+
+    It needs no script: the buttons are summaries, and the style sheet shows the figure once one of them is open. The
+    figure has a row for each subset of the three, with a dot for each seed, and leaves numbers to the study.
+
+    Args:
+        subsets: the loss of each model minus that of one without convolutions, by the letters of what is convolved:
+            ``"q"``, ``"kv"``.
+
+    Raises:
+        ValueError: unless there is one for each of the seven subsets.
+    """
+
+    TEXT: ClassVar[str] = "the hen the"
+    NAMES: ClassVar[dict[str, str]] = {"q": "queries", "k": "keys", "v": "values"}
+    SEES: ClassVar[dict[str, tuple[str, slice]]] = {  # what becomes three letters wide, and which letters of the text
+        "q": ("what a head looks for", slice(8, 11)),
+        "k": ("what it is compared with", slice(0, 3)),
+        "v": ("what it brings back", slice(0, 3)),
+    }
+    LITTLE = "{} alone bring a little. The four lowest rows all have values in them."
+    SAYS: ClassVar[dict[str, str]] = {
+        "q": LITTLE.format("Queries"),
+        "k": LITTLE.format("Keys"),
+        "v": "Yes. Values alone do as well as all three.",
+    }
+
+    def __init__(self, subsets: Mapping[str, Comparison]) -> None:
+        known = ["q", "k", "v", "qk", "qv", "kv", "qkv"]
+        require(sorted(subsets) == sorted(known), "subsets", sorted(subsets), f"one comparison for each of {known}")
+        self.rows = dict(sorted(subsets.items(), key=lambda item: item[1].mean))
+        ends = [end for row in subsets.values() for end in (row.low, row.high, *row.values, 0.0)]
+        self.left, self.width = min(ends), max(ends) - min(ends)
+
+    def name(self, letters: str) -> str:
+        """A subset in words."""
+        return "all three" if len(letters) == 3 else " and ".join(self.NAMES[letter] for letter in letters)
+
+    def __repr__(self) -> str:
+        return f"Lowest to highest loss by what is convolved: {'; '.join(map(self.name, self.rows))}."
+
+    def place(self, loss: float) -> str:
+        """Where a difference of losses stands on its row."""
+        return f"{100 * (loss - self.left) / self.width:.1f}%"
+
+    def button(self, letter: str) -> str:
+        what, letters = self.SEES[letter]
+        parts = (slice(letters.start), letters, slice(letters.stop, None))
+        before, inside, after = (escape(self.TEXT[part]) for part in parts)
+        return (
+            f'<details class="{letter}"><summary><span class="name">{self.NAMES[letter].capitalize()}</span>'
+            f'<span class="text" aria-hidden="true">{before}<b>{inside}</b>{after}</span><span>{what}</span></summary>'
+            f"<p>{self.SAYS[letter]}</p></details>"
+        )
+
+    def row(self, letters: str, found: Comparison) -> str:
+        bar = f"left: {self.place(found.low)}; right: {100 - float(self.place(found.high)[:-1]):.1f}%"
+        dots = "".join(f'<i style="left: {self.place(value)}"></i>' for value in found.values)
+        sure = ' class="sure"' if found.told_apart else ""
+        return (
+            f'<div class="subset {letters}"><span>{self.name(letters)}</span><span class="axis">'
+            f'<s style="left: {self.place(0)}"></s><u style="{bar}"></u>{dots}'
+            f'<b{sure} style="left: {self.place(found.mean)}"></b></span></div>'
+        )
+
+    def _repr_html_(self) -> str:
+        style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "bet"))
+        rows = "".join(self.row(*item) for item in self.rows.items())
+        return (
+            f'<style>{style}</style><div class="instrument bet"><div class="choices">'
+            f"{''.join(map(self.button, self.NAMES))}</div>"
+            f'<div class="drawn"><div role="img" aria-label="{escape(repr(self))}">{rows}'
+            '<div class="subset"><span></span><span class="ends"><span>lower loss</span><span>as without</span></span>'
+            "</div></div><p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
+            "filled where the interval around it leaves out the line of no convolution.</p></div></div>"
+        )
 
 
 def shipped_kernels() -> dict[int, Tensor]:

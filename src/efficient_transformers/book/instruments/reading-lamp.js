@@ -2,7 +2,7 @@
 
 What is notable:
 - the weights are those of trained models: lower triangles of gates, and of attention maps by row, as whole numbers;
-- of a gate one may look at the nearest Toeplitz matrix instead: `diagonalMeans` and `share` are equation (5.8).
+- of a gate one may look at the nearest Toeplitz matrix instead: `diagonalMeans` and `share` are equation (5.7).
 */
 "use strict";
 (() => {
@@ -23,7 +23,7 @@ What is notable:
     return sums.map((sum, j) => sum / (rows.length - j));
   }
 
-  /** (5.8): the share of the sum of squares that is left when each weight becomes the mean of its diagonal. */
+  /** (5.7): the share of the sum of squares that is left when each weight becomes the mean of its diagonal. */
   function share(rows) {
     const kept = diagonalMeans(rows).reduce((sum, w, j) => sum + (rows.length - j) * w * w, 0);
     return kept / rows.flat().reduce((sum, w) => sum + w * w, 0);
