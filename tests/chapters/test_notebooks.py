@@ -15,7 +15,7 @@ import pytest
 
 import efficient_transformers
 from efficient_transformers.book.exercises import trained
-from tools.notebooks import folding, run_notebooks
+from tools.notebooks import folding, pictures, run_notebooks
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS, NOTEBOOKS = run_notebooks.chapters(), run_notebooks.notebooks()
@@ -162,6 +162,7 @@ def test_the_setup_cell_installs_what_the_chapter_needs(name):
 
 def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):
     monkeypatch.setattr(run_notebooks, "ROOT", tmp_path)
+    monkeypatch.setattr(pictures, "VECTORS", tmp_path / "notebooks" / "pictures")
     for folder in ("book", "notebooks"):
         (tmp_path / folder).mkdir()
     text = tmp_path / "book" / "01-tiny.md"

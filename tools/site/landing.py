@@ -75,7 +75,7 @@ def shallow_layers() -> dict[str, str]:
 
 
 def one_rate() -> dict[str, str]:
-    """Section 2.10: the learning rate that two models share chooses how far one is ahead."""
+    """Section S1.5: the learning rate that two models share chooses how far one is ahead."""
     records = (r for r in study.load_study("head-to-head") if r["run"]["training"]["steps"] == 500)
     tried = study.rates_tried(records)
     baseline, ours = tried["Baseline"], tried["Primer EZ"]

@@ -52,7 +52,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "explorer": "1.10",
     "factors": "6.6",
     "family": "2.5",
-    "fast": "2.1",
+    "fast": "2.11",
     "figures": "how-this-book-is-made",
     "files": "scaling-out",
     "generation": "1.9",

@@ -2,7 +2,7 @@
 
 What is notable:
 - the same scripts serve the site and a notebook's output, where an instrument carries all that it needs;
-- without JavaScript a still and a sentence remain, and the bet, which needs none, works as it is;
+- without JavaScript a still and a sentence remain, and the guess and the bet, which need none, work as they are;
 - tests compare what an instrument shows with what the package's layers compute.
 """
 
@@ -116,7 +116,7 @@ class Guess:
         return "\n\n".join(f"{text}\n{choice}? {told}" for choice, (text, told) in self.choices.items())
 
     def _repr_html_(self) -> str:
-        style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
+        style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "guess"))
         texts = "".join(
             f'<div><pre>{escape(text)}</pre><details name="guess"><summary>{escape(choice)}</summary>'
             f"<p>{escape(told)}</p></details></div>"
