@@ -60,6 +60,7 @@ EXAMPLES = {
     "losses": lambda: figures.plot_losses(losses(MODELS[:1]), target=4.37).figure,
     "losses many": lambda: figures.plot_losses(losses(MODELS)).figure,
     "compare": lambda: figures.compare_losses(losses(MODELS), target=2.0),
+    "compare two": lambda: figures.compare_losses(losses(("baseline", "Primer EZ")), target=1.86),
     "compare families": lambda: figures.compare_losses(
         losses(("baseline", "dense gMLP", "gMLP", "dense aMLP", "aMLP", "hourglass"))
     ),
@@ -81,6 +82,7 @@ EXAMPLES = {
         {"this chapter's model": torch.ones(12, 12).tril(), "mask one too generous": torch.ones(12, 12).tril(1)}
     ),
     "three leaks": lambda: figures.leak_maps({f"shift {s}": torch.ones(24, 24).tril(2 - s) for s in range(3)}),
+    "glimpses": lambda: figures.glimpses("one by one", {"one letter": 1, "three letters": 3}),
     "layer": layer("transformer"),
     "layer with convolutions": layer("primer-ez"),
     "block": block(),

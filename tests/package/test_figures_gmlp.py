@@ -47,9 +47,10 @@ def test_rows_of_a_learned_matrix_are_aligned_at_the_diagonal():
         assert torch.as_tensor(line.get_ydata()).tolist() == [0, 0.5, 0, 0, 0]
 
 
-def test_filters_stand_where_their_pixel_is_and_it_is_circled():
+def test_a_pixel_is_circled_in_the_image_that_its_gate_reads():
     weight = torch.eye(4)  # each pixel reads itself
-    (ax,) = figures.digit_filters(weight, 2).axes
-    canvas = ax.images[0].get_array()
-    for x, y in zip(*ax.lines[0].get_data(), strict=True):
-        assert canvas[int(y), int(x)] == 1
+    axes = figures.digit_filters(weight, 2, [(0, 1), (1, 0)]).axes
+    assert len(axes) == 2
+    for ax in axes:
+        (x,), (y,) = ax.lines[0].get_data()
+        assert ax.images[0].get_array()[y, x] == 1

@@ -34,6 +34,7 @@ def drawings():
     yield figures.gain_map(
         {f"layer {i}": {"keys": torch.rand(2, 4, 3), "values": torch.rand(2, 4, 3)} for i in range(4)}, torch.ones(3)
     )
+    yield figures.shares([250, 500, 8000], {kind: [0.0, 0.1, 0.5] for kind in ("queries", "keys", "values")}, 0.57)
     yield figures.attention_maps({f"head {h}": torch.eye(5) for h in range(4)}, "To be")
     yield figures.differences({"a": comparison(0.1, True), "b": comparison(0.0, False)}, "difference")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -374,6 +375,21 @@ def test_the_lamp_says_how_toeplitz_a_gate_is_and_averages_it(page):
     before = page.evaluate(SHADES, "gate")
     page.click("text=“Once more")
     assert page.evaluate(SHADES, "gate")[: len(before)] == before  # the gate reads every line alike
+
+
+def test_a_simple_lamp_shows_one_head_and_one_block_without_a_number(page):
+    lamp = ReadingLamp("attention", "gate", simple=True)
+    show(page, lamp)
+    assert page.locator("label").count() == 1  # character
+    assert page.locator(".strip .name").all_inner_texts() == ["Attention", "The gate"]
+    assert not re.search(r"\d[.%]|%|τ", page.inner_text("p[aria-live]"))
+    row = shipped_attention("transformer", lamp.lines[0])[1, 1, -1]
+    assert page.evaluate(SHADES, "attention") == pytest.approx((row / row.max()).tolist(), abs=0.02)
+    attention, gate = (page.evaluate(SHADES, strip) for strip in ("attention", "gate"))
+    page.click("text=“Once more")
+    moved, stays = (page.evaluate(SHADES, strip) for strip in ("attention", "gate"))
+    assert stays[: len(gate)] == gate
+    assert max(abs(a - b) for a, b in zip(attention, moved, strict=False)) > 0.5
 
 
 def test_touching_a_character_moves_the_lamp_and_arrows_move_it_on(page):

@@ -84,7 +84,7 @@ def test_without_a_script_the_note_is_seen_by_who_asks_for_it(chromium, site):
     context = chromium.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(f"{site.as_uri()}/{OLD}")
-    note = tab.locator(".moved p")
+    note = tab.locator(".moved #gone")
     assert not note.is_visible()
     tab.goto(f"{site.as_uri()}/{OLD}#gone")
     assert note.is_visible()

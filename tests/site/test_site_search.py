@@ -14,7 +14,7 @@ SITE = ROOT / "_build" / "html"
 RIGHT = {
     "squared ReLU": "2.1 Squared ReLU",
     "shortening": "4.1 Eight tokens by hand",
-    "Toeplitz": "5.5 Half of the matrix is empty",
+    "Toeplitz": "5.5 One weight for each distance",
     "cache": "1.9 Why a cache is right",
     "leak": "1.2 Does it peek?",
     "SwiGLU": "3.3 Which of the three, and which activation?",

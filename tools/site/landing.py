@@ -34,7 +34,7 @@ PAGE = "book/index"
 FOLDER = "chapters"  # of the pictures, in _static
 SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
-MATRICES = [  # the comparisons of Figure 5.9, whose number widens each interval
+MATRICES = [  # the comparisons of Figure S4.3, whose number widens each interval
     ("gMLP", "dense gMLP"),
     ("dense gMLP, 8 near", "dense gMLP"),
     ("gMLP, 8 near", "dense gMLP, 8 near"),
@@ -75,7 +75,7 @@ def shallow_layers() -> dict[str, str]:
 
 
 def one_rate() -> dict[str, str]:
-    """Section 2.10: the learning rate that two models share chooses how far one is ahead."""
+    """Section S1.5: the learning rate that two models share chooses how far one is ahead."""
     records = (r for r in study.load_study("head-to-head") if r["run"]["training"]["steps"] == 500)
     tried = study.rates_tried(records)
     baseline, ours = tried["Baseline"], tried["Primer EZ"]
@@ -86,7 +86,7 @@ def one_rate() -> dict[str, str]:
 
 
 def one_weight_for_a_distance() -> dict[str, str]:
-    """Section 5.10: fewer numbers, lower loss, and what part of that is where they are missing."""
+    """Section S4.4: fewer numbers, lower loss, and what part of that is where they are missing."""
     ends, training = study.by_model(study.load_study("gate-kinds"))
     found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
     pair, near = found["gMLP − dense gMLP"], found["dense gMLP, 8 near − dense gMLP"]

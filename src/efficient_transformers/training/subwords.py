@@ -101,7 +101,7 @@ class BytePairVocabulary(ByteVocabulary):
 
     @property
     def identity(self) -> str:
-        """What tells this vocabulary from another: its merges, as text."""
+        """The merges as text, which tell this vocabulary from another."""
         return json.dumps(self.merges)
 
     def described(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from .gmlp import (
 from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
 from .hourglass import by_hand, cost_by_length, losses_by_steps, stairs, waist, who_sees_whom, window_attention
 from .maps import leak_maps
-from .primer_ez import learned_kernels, readings, worked_example
+from .primer_ez import glimpses, learned_kernels, readings, worked_example
 from .style import (
     COLORS,
     DASHES,
@@ -36,7 +36,7 @@ from .style import (
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
-from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, waves
+from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, shares, waves
 
 __all__ = [
     "COLORS",
@@ -66,6 +66,7 @@ __all__ = [
     "fold",
     "gain_map",
     "gains",
+    "glimpses",
     "growth",
     "head_maps",
     "kernel_owners",
@@ -85,6 +86,7 @@ __all__ = [
     "plot_losses",
     "reading",
     "readings",
+    "shares",
     "stairs",
     "styled",
     "thin",

@@ -119,11 +119,22 @@ def plot_losses(
 
 @styled
 def compare_losses(runs: Mapping[str, Metrics], target: float | None = None) -> Figure:
-    """The same runs against steps and against time, where the loss is below 2.6, so that the ends can be told apart."""
+    """The same runs against steps and against time, where the loss is below 2.6, so that the ends can be told apart.
+
+    Of two runs, a dotted line leads down from where the second reaches the target before its end; it is labeled with
+    the share that this is of the first.
+    """
     figure, axes = panel_grid(2, 2.9, sharey=True)
     for ax, against in zip(axes, ("step", "seconds"), strict=True):
         plot_losses(runs, ax, against=against, target=target).legend_ = None
-        ax.set_ylim(top=2.6)
+        ax.set_ylim(ax.get_ylim()[0], 2.6)
+        if target is not None and len(runs) == 2:
+            first, second = runs.values()
+            if reached := [r[against] for r in second[:-1] if r["validation_loss"] <= target]:
+                low, color = ax.get_ylim()[0], ax.lines[1].get_color()
+                ax.plot([reached[0]] * 2, [low, target], color=color, ls=":", lw=1.4)
+                share = f"{reached[0] / first[-1][against]:.0%} "
+                ax.text(reached[0], low, share, ha="right", va="bottom", color=color)
     axes[1].set_ylabel("")
     handles, labels = axes[0].get_legend_handles_labels()
     legend_above(figure, dict(zip(labels, handles, strict=True)))

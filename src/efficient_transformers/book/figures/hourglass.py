@@ -201,8 +201,8 @@ def losses_by_steps(plain: Mapping[str, Reached], hourglasses: Mapping[str, Reac
             mean = sum(losses) / len(losses)
             ax.plot([steps] * len(losses), losses, "o", color=color, alpha=0.35, markersize=4)
             ax.plot(steps, mean, marker, color=color, markersize=8)
-            place = {"xytext": (9 * side, 4 * side), "textcoords": "offset points", "ha": across, "va": along}
-            ax.annotate(name, (steps, mean), color=color, **place)
+            beside = (9 * side, 4 * side)
+            ax.annotate(name, (steps, mean), beside, textcoords="offset points", ha=across, va=along, color=color)
     ax.set(xlabel="steps in a minute", ylabel="test loss (nats)")
     ax.set_xlim(left=0)
     return figure

@@ -11,10 +11,11 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.ticker import NullLocator
 from torch import Tensor
 
 from ...layers.convolution import CausalDepthwiseConv
-from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, bare_grid, nth_color, styled
+from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, bare_grid, fixed_ticks, nth_color, panel_grid, styled
 
 PRIMER = COLORS["Primer EZ"]
 BETTER, WORSE, OPEN = nth_color(0), nth_color(1), GREY  # no model's colors: a model may be better or worse
@@ -176,6 +177,28 @@ def ends(kernels: Tensor) -> tuple[Tensor, Tensor]:
     w = kernels.detach().float().cpu().reshape(-1, kernels.shape[-1])  # (n, W)
     signs = (-1.0) ** torch.arange(w.shape[1])
     return w.sum(1).abs(), (w * signs).sum(1).abs()
+
+
+@styled
+def shares(steps: Sequence[int], kinds: Mapping[str, Sequence[float]], chance: float) -> Figure:
+    """What share of each kind of kernel does something, in percent, by training step; and of random kernels."""
+    figure, (ax,) = panel_grid(1, 2.9)
+    ax.axhline(100 * chance, color=GREY, lw=1, ls="--")
+    ax.text(steps[0], 100 * chance + 1.5, "random kernels", color=GREY, va="bottom")
+    for i, (kind, values) in enumerate(kinds.items()):
+        color = nth_color((1, 0, 2)[i])
+        ax.plot(steps, [100 * value for value in values], "o-", color=color, markersize=4.5)
+        ax.text(steps[-1] * 1.07, 100 * values[-1], kind, color=color, va="top")
+    ax.set(
+        xscale="log",
+        xlim=(steps[0] / 1.1, steps[-1] * 1.9),
+        ylim=(-2, 70),
+        xlabel="training steps",
+        ylabel="kernels (%)",
+    )
+    ax.xaxis.set_minor_locator(NullLocator())
+    fixed_ticks(ax.xaxis, list(steps), [f"{step:,}" for step in steps])
+    return figure
 
 
 @styled

@@ -40,6 +40,7 @@ MODEL_OF = {
     "convolved": "primer-ez",
     "gate": "dense-gmlp",
 }  # the shipped one that a strip shows
+SIMPLE_HEAD, SIMPLE_BLOCK = (1, 1), 1  # layer and head, which reads where words begin; block, of near tokens
 
 
 def script(name: str) -> str:
@@ -312,6 +313,8 @@ class ReadingLamp(Instrument):
     Args:
         *strips: which of the three; all of them by default.
         lines: lines of text to choose from, at most 64 characters each.
+        simple: show one head and one block of trained models, and no weight as a number: a character and a line are all
+            there is to choose, for readers to whom nothing else has been explained.
 
     Raises:
         ValueError: for an unknown strip, no line, or a line that is empty, too long, or has an unknown character.
@@ -320,16 +323,23 @@ class ReadingLamp(Instrument):
     name = "reading-lamp"
 
     def __init__(
-        self, *strips: Strip, lines: Sequence[str] = ("To be, or not to be", "Once more unto the breach, dear")
+        self,
+        *strips: Strip,
+        lines: Sequence[str] = ("To be, or not to be", "Once more unto the breach, dear"),
+        simple: bool = False,
     ) -> None:
         self.strips: tuple[str, ...] = strips or get_args(Strip)
         for strip in self.strips:
             require_known("strips", strip, get_args(Strip))
         fits = len(lines) > 0 and all(0 < len(line) <= 64 for line in lines)
         require(fits, "lines", list(lines), "at least one line, of 1 to 64 characters each")
-        self.lines = list(lines)
+        self.lines, self.simple = list(lines), simple
         self.maps = {s: shipped_attention(MODEL_OF[s], *lines) for s in self.strips if s != "gate"}
         self.gates = shipped_gates(max(map(len, lines))) if "gate" in self.strips else {}
+        if simple:
+            layer, head = (slice(i, i + 1) for i in SIMPLE_HEAD)
+            self.maps = {strip: [a[layer, head] for a in maps] for strip, maps in self.maps.items()}
+            self.gates = {step: w[SIMPLE_BLOCK : SIMPLE_BLOCK + 1] for step, w in list(self.gates.items())[-1:]}
 
     def row(self) -> Tensor:
         """What the last character of the first line reads at the first setting of the first strip: ``[T]``."""
@@ -339,7 +349,9 @@ class ReadingLamp(Instrument):
     @property
     def sentence(self) -> str:
         most = int(self.row().abs().argmax())
-        back, what = len(self.lines[0]) - 1 - most, "layer 1, head 1" if self.maps else "block 1"
+        (layer, head), block = (SIMPLE_HEAD, SIMPLE_BLOCK) if self.simple else ((0, 0), 0)
+        what = f"layer {layer + 1}, head {head + 1}" if self.maps else f"block {block + 1}"
+        back = len(self.lines[0]) - 1 - most
         return (
             f"Reading Lamp, which needs JavaScript: in {what} of the {MODEL_OF[self.strips[0]]} that ships, the last"
             f" character of “{self.lines[0]}” reads {f'the one {back} back' if back else 'itself'} most."
@@ -355,6 +367,8 @@ class ReadingLamp(Instrument):
 
     def data(self) -> Mapping[str, str]:
         data = {"strips": " ".join(self.strips), "lines": json.dumps(self.lines)}
+        if self.simple:
+            data["simple"] = ""
         for strip, maps in self.maps.items():  # each row by its largest weight; since it sums to 1, nothing is lost
             data[strip] = json.dumps([whole(lower(a / a.amax(-1, keepdim=True))) for a in maps])
         if self.gates:
