@@ -113,7 +113,9 @@ class Guess:
         self.choices = dict(choices)
 
     def __repr__(self) -> str:
-        return "\n\n".join(f"{text}\n{choice}? {told}" for choice, (text, told) in self.choices.items())
+        asked = [f"{text}\n{choice}?" for choice, (text, _) in self.choices.items()]
+        answers = [f"{choice}? {told}" for choice, (_, told) in self.choices.items()]
+        return "\n\n".join([*asked, "Choose, then read on.", "\n".join(answers)])  # nothing folds in plain text
 
     def _repr_html_(self) -> str:
         style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "guess"))
