@@ -535,6 +535,10 @@ def test_without_javascript_a_still_and_its_sentence_remain(page):
     assert "leave 0.37 of a wave" in repr(KernelBench())
     assert shipped_attention("transformer", "To be, or not to be")[0, 0, -1].argmax() == 18
     assert "of “To be, or not to be” reads itself most" in repr(ReadingLamp())
+    gate = LanguageModel.from_pretrained("dense-gmlp").state_dict()["body.0.gate.weight"]
+    back = 18 - gate[18, :19].abs().argmax()
+    assert f"; in block 1 of the dense-gmlp that ships, it reads the one {back} back most" in repr(ReadingLamp())
+    assert "block 1" not in repr(ReadingLamp("attention"))
     with pytest.raises(ValueError, match="mechanism is 'rnn'; expected one of 'attention'"):
         LeakLab("rnn")
 

@@ -351,29 +351,37 @@ class ReadingLamp(Instrument):
             self.maps = {strip: [a[layer, head] for a in maps] for strip, maps in self.maps.items()}
             self.gates = {step: w[SIMPLE_BLOCK : SIMPLE_BLOCK + 1] for step, w in list(self.gates.items())[-1:]}
 
-    def row(self) -> Tensor:
-        """What the last character of the first line reads at the first setting of the first strip: ``[T]``."""
-        n = len(self.lines[0])
-        return self.maps[self.strips[0]][0][0, 0, -1] if self.maps else list(self.gates.values())[-1][0, n - 1, :n]
+    def rows(self) -> dict[str, Tensor]:
+        """What the last character of the first line reads first, by attention and by the gate: each ``[T]``."""
+        n, found = len(self.lines[0]), dict[str, Tensor]()
+        (layer, head), block = (SIMPLE_HEAD, SIMPLE_BLOCK) if self.simple else ((0, 0), 0)
+        for strip, maps in list(self.maps.items())[:1]:
+            found[f"layer {layer + 1}, head {head + 1} of the {MODEL_OF[strip]} that ships"] = maps[0][0, 0, -1]
+        if self.gates:
+            found[f"block {block + 1} of the {MODEL_OF['gate']} that ships"] = list(self.gates.values())[-1][
+                0, n - 1, :n
+            ]
+        return found
 
     @property
     def sentence(self) -> str:
-        most = int(self.row().abs().argmax())
-        (layer, head), block = (SIMPLE_HEAD, SIMPLE_BLOCK) if self.simple else ((0, 0), 0)
-        what = f"layer {layer + 1}, head {head + 1}" if self.maps else f"block {block + 1}"
-        back = len(self.lines[0]) - 1 - most
-        return (
-            f"Reading Lamp, which needs JavaScript: in {what} of the {MODEL_OF[self.strips[0]]} that ships, the last"
-            f" character of “{self.lines[0]}” reads {f'the one {back} back' if back else 'itself'} most."
-        )
+        parts: list[str] = []
+        for what, row in self.rows().items():
+            back = len(row) - 1 - int(row.abs().argmax())
+            whose = "it" if parts else f"the last character of “{self.lines[0]}”"
+            parts.append(f"in {what}, {whose} reads {f'the one {back} back' if back else 'itself'} most")
+        alike = ", as in every line" if self.gates else ""
+        return f"Reading Lamp, which needs JavaScript: {'; '.join(parts)}{alike}."
 
     def still(self) -> str:
-        shares = (self.row().abs() / self.row().abs().max()).tolist()
-        shaded = (
-            f'<span style="background: rgba(47, 111, 174, {0.6 * share:.2f})">{escape(c)}</span>'
-            for c, share in zip(self.lines[0], shares, strict=True)
-        )
-        return f'<p style="font: 20px monospace; white-space: pre-wrap">{"".join(shaded)}</p>'
+        lines = []
+        for row in self.rows().values():
+            shaded = (
+                f'<span style="background: rgba(47, 111, 174, {0.6 * share:.2f})">{escape(c)}</span>'
+                for c, share in zip(self.lines[0], (row.abs() / row.abs().max()).tolist(), strict=True)
+            )
+            lines.append(f'<p style="font: 20px monospace; white-space: pre-wrap">{"".join(shaded)}</p>')
+        return "".join(lines)
 
     def data(self) -> Mapping[str, str]:
         data = {"strips": " ".join(self.strips), "lines": json.dumps(self.lines)}
