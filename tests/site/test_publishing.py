@@ -59,9 +59,9 @@ def test_findings_are_what_the_records_and_the_chapters_say():
     )
     assert shallow["numbers"] == f"{eight}, then {two}"
     card = next(line for line in chapters.prose("04-hourglass").splitlines() if line.startswith("| We measured"))
-    assert f"eight plain layers: {eight} " in card
+    assert f"eight {eight} " in card
     behind = re.search(r"\[.*\]", shallow["says"])[0]
-    assert f"two: {two} {behind}" in card
+    assert f"two {two} {behind}" in card
     declared = [
         [label.split(", equal time")[0] for _, label in pair]
         for pair in STUDIES["shortening"].figures["equal time, context 1024"]
