@@ -235,6 +235,9 @@ def test_differences_are_grey_where_the_interval_holds_zero():
     colors = [line.get_color() for line in means]
     assert len(set(colors)) == 3
     assert colors[2] == "#777777"
+    (ax,) = figures.differences(rows, "loss", unsure=["worse"]).axes
+    assert [line.get_color() == "#777777" for line in ax.lines[2:9:3]] == [False, True, True]
+    assert [line.get_markerfacecolor() == "white" for line in ax.lines[2:9:3]] == [False, True, True]
 
 
 @pytest.mark.parametrize("d_attention", [None, 4])

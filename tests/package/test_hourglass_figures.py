@@ -71,18 +71,6 @@ def test_stairs_start_at_zero_and_the_legend_has_the_mean():
     assert ax.get_xticks().tolist() == [0, 1]
 
 
-def test_window_attention_has_a_panel_for_each_head_and_names_characters():
-    weights = torch.zeros(2, 8, 2)
-    weights[:, :, 0] = 1.0
-    *panels, _ = figures.window_attention(weights, "a b\n$cde", 4).axes
-    assert len(panels) == 2
-    assert panels[0].images[0].get_array().shape == (2, 8)  # windows from top to bottom
-    assert [tick.get_text() for tick in panels[-1].get_xticklabels()] == ["a", "·", "b", "¶", r"\$", "c", "d", "e"]
-    x, y = panels[0].lines[0].get_data()
-    assert list(x) == [-0.5, 3.5, 7.5]
-    assert list(y) == [-0.5, 0.5, 1.5]
-
-
 def test_costs_are_stacked_on_one_axis_of_lengths():
     lines = {"eight": (4.0, 8.0), "three": (1.0, 2.0), "waist": (1.0, 2.0)}
     first, second = figures.cost_by_length((256, 512), {"seconds": lines, "MiB": lines}).axes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -376,6 +377,21 @@ def test_the_lamp_says_how_toeplitz_a_gate_is_and_averages_it(page):
     assert page.evaluate(SHADES, "gate")[: len(before)] == before  # the gate reads every line alike
 
 
+def test_a_simple_lamp_shows_one_head_and_one_block_without_a_number(page):
+    lamp = ReadingLamp("attention", "gate", simple=True)
+    show(page, lamp)
+    assert page.locator("label").count() == 1  # character
+    assert page.locator(".strip .name").all_inner_texts() == ["Attention", "The gate"]
+    assert not re.search(r"\d[.%]|%|τ", page.inner_text("p[aria-live]"))
+    row = shipped_attention("transformer", lamp.lines[0])[1, 1, -1]
+    assert page.evaluate(SHADES, "attention") == pytest.approx((row / row.max()).tolist(), abs=0.02)
+    attention, gate = (page.evaluate(SHADES, strip) for strip in ("attention", "gate"))
+    page.click("text=“Once more")
+    moved, stays = (page.evaluate(SHADES, strip) for strip in ("attention", "gate"))
+    assert stays[: len(gate)] == gate
+    assert max(abs(a - b) for a, b in zip(attention, moved, strict=False)) > 0.5
+
+
 def test_touching_a_character_moves_the_lamp_and_arrows_move_it_on(page):
     show(page, ReadingLamp("attention"))
     page.locator(".line span").nth(7).click()
@@ -519,6 +535,10 @@ def test_without_javascript_a_still_and_its_sentence_remain(page):
     assert "leave 0.37 of a wave" in repr(KernelBench())
     assert shipped_attention("transformer", "To be, or not to be")[0, 0, -1].argmax() == 18
     assert "of “To be, or not to be” reads itself most" in repr(ReadingLamp())
+    gate = LanguageModel.from_pretrained("dense-gmlp").state_dict()["body.0.gate.weight"]
+    back = 18 - gate[18, :19].abs().argmax()
+    assert f"; in block 1 of the dense-gmlp that ships, it reads the one {back} back most" in repr(ReadingLamp())
+    assert "block 1" not in repr(ReadingLamp("attention"))
     with pytest.raises(ValueError, match="mechanism is 'rnn'; expected one of 'attention'"):
         LeakLab("rnn")
 

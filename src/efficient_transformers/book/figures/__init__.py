@@ -9,7 +9,7 @@ from .gmlp import (
     written_out,
 )
 from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
-from .hourglass import by_hand, cost_by_length, losses_by_steps, stairs, waist, who_sees_whom, window_attention
+from .hourglass import by_hand, cost_by_length, losses_by_steps, stairs, waist, who_sees_whom
 from .maps import leak_maps
 from .primer_ez import glimpses, learned_kernels, readings, worked_example
 from .style import (
@@ -96,7 +96,6 @@ __all__ = [
     "waist",
     "waves",
     "who_sees_whom",
-    "window_attention",
     "worked_example",
     "written_out",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import torch
@@ -142,20 +142,21 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None) -> 
 
 
 @styled
-def differences(rows: Mapping[str, Comparison], xlabel: str) -> Figure:
+def differences(rows: Mapping[str, Comparison], xlabel: str, unsure: Collection[str] = ()) -> Figure:
     """One row for each comparison: a dot per seed, the mean, and its interval; gray where the interval holds 0.
 
-    Left of 0 it is teal, right of it crimson.
+    Left of 0 it is teal, right of it crimson. Rows named in ``unsure`` are gray too, whatever their interval: those
+    whose verdict another grouping of the pairs would undo.
     """
     names = [fold(name, 1.9) for name in rows]
     lines = 1 + max(name.count("\n") for name in names)
     figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(rows) + 1.0)
-    for y, row in enumerate(rows.values()):
-        holds_zero = row.low <= 0 <= row.high
-        color = GREY if holds_zero else OTHERS[0] if row.mean < 0 else OTHERS[1]
+    for y, (name, row) in enumerate(rows.items()):
+        hollow = name in unsure or row.low <= 0 <= row.high
+        color = GREY if hollow else OTHERS[0] if row.mean < 0 else OTHERS[1]
         ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
         ax.plot([row.low, row.high], [y, y], color=color, lw=2)
-        ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if holds_zero else color)
+        ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if hollow else color)
     ax.axvline(0, color=GREY, lw=0.8)
     longest = max(len(line) for name in names for line in name.split("\n"))
     ax.set_yticks(range(len(rows)), names, linespacing=1.0)

@@ -33,7 +33,7 @@ def by_length(panels: Mapping[str, Mapping[str, Differences]], ylabel: str) -> F
     A filled mark is sure, a hollow one is not. What stands behind the comma of a name, as in ``"gMLP, 4 blocks"``, is
     a variant: it has the model's color and marker.
     """
-    figure, axes = panel_grid(len(panels), 3.3, sharey=True)
+    figure, axes = panel_grid(len(panels), 3.7, sharey=True)
     means = [mean for lines in panels.values() for line in lines.values() for mean, _ in line.values()]
     low, high = min(*means, 0), max(*means, 0)
     room = 0.06 * (high - low)
@@ -51,7 +51,9 @@ def by_length(panels: Mapping[str, Mapping[str, Differences]], ylabel: str) -> F
             ending = {label: line[last][0] for label, line in lines.items() if max(line) == last}
             for label, height in zip(ending, apart(list(ending.values()), 1.05 * room), strict=True):
                 color = looks([label.partition(",")[0]])[label.partition(",")[0]]["color"]
-                ax.annotate(label, (last, height), (7, 0), textcoords="offset points", va="center", color=color)
+                to_mark = {"arrowstyle": "-", "color": color, "lw": 0.7, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 5}
+                place = (1.22 * last, height)
+                ax.annotate(label, (last, ending[label]), place, va="center", color=color, arrowprops=to_mark)
         ax.set(title=title, xscale="log", xlim=(0.85 * steps[0], 1.1 * steps[-1]), xlabel="steps of the baseline")
         ax.minorticks_off()
         fixed_ticks(ax.xaxis, [float(n) for n in steps], [plain(float(n)) for n in steps])

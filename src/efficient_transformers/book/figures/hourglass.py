@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -13,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from .style import GREY, MODELS, OTHERS, SEQUENTIAL, SHAPES, WIDTH, styled
+from .style import GREY, MODELS, OTHERS, SHAPES, WIDTH, styled
 
 FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
 Reached = tuple[int, Sequence[float]]  # steps, and the losses of the seeds
@@ -142,28 +141,6 @@ def stairs(losses: Mapping[str, Tensor]) -> Figure:
     ax.set_xticks(range(len(next(iter(losses.values())))))
     ax.set(xlabel="t mod 4: tokens since the window ended", ylabel="loss, minus that at 0 (nats)")
     ax.legend(title="model (mean loss)", loc="upper left")
-    return figure
-
-
-@styled
-def window_attention(heads: Tensor, text: str, k: int) -> Figure:
-    """Attention of an up-sampling, ``[heads, T, n]``: characters left to right, windows top to bottom, a panel a head.
-
-    The line is the edge of what a token may see: windows that end at or before it.
-    """
-    H, T, n = heads.shape
-    figure, axes = plt.subplots(H, 1, figsize=(WIDTH, 1.35 * H + 0.5), sharex=True, layout="constrained")
-    for h, ax in enumerate(axes):
-        image = ax.imshow(heads[h].T.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        edge = torch.arange(n + 1)
-        ax.step((edge * k - 0.5).tolist(), (edge - 0.5).tolist(), where="pre", color="#C2570C", lw=1.2)
-        ax.set(ylabel=f"head {h + 1}", xlim=(-0.5, T - 0.5), ylim=(n - 0.5, -0.5))
-        ax.set_yticks(range(0, n, 2), [str(j * k) for j in range(0, n, 2)])
-        ax.tick_params(axis="x", length=0)
-    axes[-1].set_xticks(range(T), [{" ": "·", "\n": "¶", "$": r"\$"}.get(c, c) for c in text])
-    axes[-1].set_xlabel("token that asks")
-    figure.supylabel("window, by the token that it ends at", fontsize="medium")
-    figure.colorbar(image, ax=axes, label="weight", shrink=0.6)
     return figure
 
 

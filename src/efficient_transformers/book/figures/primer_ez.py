@@ -31,8 +31,8 @@ def glimpses(text: str, rows: Mapping[str, int]) -> Figure:
             of them are those of the last place.
     """
     T, last = len(text), text[-1]
-    figure, axes = plt.subplots(len(rows), 1, figsize=(WIDTH, 1.45 * len(rows)), layout="constrained")
-    for ax, (title, width), name in zip(axes, rows.items(), ("baseline", "Primer EZ"), strict=False):
+    figure, axes = plt.subplots(len(rows), 1, figsize=(WIDTH, 1.45 * len(rows)), layout="constrained", squeeze=False)
+    for ax, (title, width), name in zip(axes[:, 0], rows.items(), ("baseline", "Primer EZ"), strict=False):
         alike = {
             t: [t - j for j in range(width) if text[t - j] == text[T - 1 - j]]
             for t in range(width - 1, T)

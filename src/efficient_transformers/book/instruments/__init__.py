@@ -40,6 +40,7 @@ MODEL_OF = {
     "convolved": "primer-ez",
     "gate": "dense-gmlp",
 }  # the shipped one that a strip shows
+SIMPLE_HEAD, SIMPLE_BLOCK = (1, 1), 1  # layer and head, which reads where words begin; block, of near tokens
 
 
 def script(name: str) -> str:
@@ -112,7 +113,9 @@ class Guess:
         self.choices = dict(choices)
 
     def __repr__(self) -> str:
-        return "\n\n".join(f"{text}\n{choice}? {told}" for choice, (text, told) in self.choices.items())
+        asked = [f"{text}\n{choice}?" for choice, (text, _) in self.choices.items()]
+        answers = [f"{choice}? {told}" for choice, (_, told) in self.choices.items()]
+        return "\n\n".join([*asked, "Choose, then read on.", "\n".join(answers)])  # nothing folds in plain text
 
     def _repr_html_(self) -> str:
         style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "guess"))
@@ -189,6 +192,13 @@ class KernelBench(Instrument):
 
     @property
     def sentence(self) -> str:
+        if self.learned:
+            kernels = shipped_kernels()
+            count, last = next(iter(kernels.values()))[..., 0].numel(), max(kernels)
+            return (
+                f"Kernel Bench, which needs JavaScript: the {count} kernels of the Primer EZ that ships, from their"
+                f" start, which this picture shows, to training step {last:,}."
+            )
         return (
             "Kernel Bench, which needs JavaScript: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, an alternation"
             " at 0.50, and leave 0.37 of a wave with a cycle in 4 tokens."
@@ -250,7 +260,8 @@ class Bet:
         return "all three" if len(letters) == 3 else " and ".join(self.NAMES[letter] for letter in letters)
 
     def __repr__(self) -> str:
-        return f"Lowest to highest loss by what is convolved: {'; '.join(map(self.name, self.rows))}."
+        gains = (f"{self.name(letters)} {-1000 * found.mean:.0f}" for letters, found in self.rows.items())
+        return f"Loss lower than without convolutions, in thousandths of a nat: {'; '.join(gains)}."
 
     def place(self, loss: float) -> str:
         """Where a difference of losses stands on its row."""
@@ -312,6 +323,8 @@ class ReadingLamp(Instrument):
     Args:
         *strips: which of the three; all of them by default.
         lines: lines of text to choose from, at most 64 characters each.
+        simple: show one head and one block of trained models, and no weight as a number: a character and a line are all
+            there is to choose, for readers to whom nothing else has been explained.
 
     Raises:
         ValueError: for an unknown strip, no line, or a line that is empty, too long, or has an unknown character.
@@ -320,41 +333,60 @@ class ReadingLamp(Instrument):
     name = "reading-lamp"
 
     def __init__(
-        self, *strips: Strip, lines: Sequence[str] = ("To be, or not to be", "Once more unto the breach, dear")
+        self,
+        *strips: Strip,
+        lines: Sequence[str] = ("To be, or not to be", "Once more unto the breach, dear"),
+        simple: bool = False,
     ) -> None:
         self.strips: tuple[str, ...] = strips or get_args(Strip)
         for strip in self.strips:
             require_known("strips", strip, get_args(Strip))
         fits = len(lines) > 0 and all(0 < len(line) <= 64 for line in lines)
         require(fits, "lines", list(lines), "at least one line, of 1 to 64 characters each")
-        self.lines = list(lines)
+        self.lines, self.simple = list(lines), simple
         self.maps = {s: shipped_attention(MODEL_OF[s], *lines) for s in self.strips if s != "gate"}
         self.gates = shipped_gates(max(map(len, lines))) if "gate" in self.strips else {}
+        if simple:
+            layer, head = (slice(i, i + 1) for i in SIMPLE_HEAD)
+            self.maps = {strip: [a[layer, head] for a in maps] for strip, maps in self.maps.items()}
+            self.gates = {step: w[SIMPLE_BLOCK : SIMPLE_BLOCK + 1] for step, w in list(self.gates.items())[-1:]}
 
-    def row(self) -> Tensor:
-        """What the last character of the first line reads at the first setting of the first strip: ``[T]``."""
-        n = len(self.lines[0])
-        return self.maps[self.strips[0]][0][0, 0, -1] if self.maps else list(self.gates.values())[-1][0, n - 1, :n]
+    def rows(self) -> dict[str, Tensor]:
+        """What the last character of the first line reads first, by attention and by the gate: each ``[T]``."""
+        n, found = len(self.lines[0]), dict[str, Tensor]()
+        (layer, head), block = (SIMPLE_HEAD, SIMPLE_BLOCK) if self.simple else ((0, 0), 0)
+        for strip, maps in list(self.maps.items())[:1]:
+            found[f"layer {layer + 1}, head {head + 1} of the {MODEL_OF[strip]} that ships"] = maps[0][0, 0, -1]
+        if self.gates:
+            found[f"block {block + 1} of the {MODEL_OF['gate']} that ships"] = list(self.gates.values())[-1][
+                0, n - 1, :n
+            ]
+        return found
 
     @property
     def sentence(self) -> str:
-        most = int(self.row().abs().argmax())
-        back, what = len(self.lines[0]) - 1 - most, "layer 1, head 1" if self.maps else "block 1"
-        return (
-            f"Reading Lamp, which needs JavaScript: in {what} of the {MODEL_OF[self.strips[0]]} that ships, the last"
-            f" character of “{self.lines[0]}” reads {f'the one {back} back' if back else 'itself'} most."
-        )
+        parts: list[str] = []
+        for what, row in self.rows().items():
+            back = len(row) - 1 - int(row.abs().argmax())
+            whose = "it" if parts else f"the last character of “{self.lines[0]}”"
+            parts.append(f"in {what}, {whose} reads {f'the one {back} back' if back else 'itself'} most")
+        alike = ", as in every line" if self.gates else ""
+        return f"Reading Lamp, which needs JavaScript: {'; '.join(parts)}{alike}."
 
     def still(self) -> str:
-        shares = (self.row().abs() / self.row().abs().max()).tolist()
-        shaded = (
-            f'<span style="background: rgba(47, 111, 174, {0.6 * share:.2f})">{escape(c)}</span>'
-            for c, share in zip(self.lines[0], shares, strict=True)
-        )
-        return f'<p style="font: 20px monospace; white-space: pre-wrap">{"".join(shaded)}</p>'
+        lines = []
+        for row in self.rows().values():
+            shaded = (
+                f'<span style="background: rgba(47, 111, 174, {0.6 * share:.2f})">{escape(c)}</span>'
+                for c, share in zip(self.lines[0], (row.abs() / row.abs().max()).tolist(), strict=True)
+            )
+            lines.append(f'<p style="font: 20px monospace; white-space: pre-wrap">{"".join(shaded)}</p>')
+        return "".join(lines)
 
     def data(self) -> Mapping[str, str]:
         data = {"strips": " ".join(self.strips), "lines": json.dumps(self.lines)}
+        if self.simple:
+            data["simple"] = ""
         for strip, maps in self.maps.items():  # each row by its largest weight; since it sums to 1, nothing is lost
             data[strip] = json.dumps([whole(lower(a / a.amax(-1, keepdim=True))) for a in maps])
         if self.gates:
