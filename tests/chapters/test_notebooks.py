@@ -78,7 +78,7 @@ def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(n
             assert without_docstrings(node) in package_definitions()[node.name], node.name
             compared += 1
     compares = name == "06-head-to-head" or name in run_notebooks.studies()  # what the others built
-    assert compared >= 2 or compares, "a chapter builds the layers that it explains"
+    assert compared >= 1 or compares, "a chapter builds the layers that it explains"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
