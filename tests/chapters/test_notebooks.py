@@ -18,6 +18,8 @@ from efficient_transformers.book.exercises import trained
 from tools.notebooks import folding, pictures, run_notebooks
 
 ROOT = Path(__file__).parents[2]
+# Definitions of the package's: Chapter 3 makes subclasses of what Chapters 1 and 2 built, Chapter 6 compares.
+BUILT = {"03-primer-variations": 1, "06-head-to-head": 0}
 CHAPTERS, NOTEBOOKS = run_notebooks.chapters(), run_notebooks.notebooks()
 
 
@@ -77,8 +79,8 @@ def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(n
         if node.name in package_definitions():
             assert without_docstrings(node) in package_definitions()[node.name], node.name
             compared += 1
-    compares = name == "06-head-to-head" or name in run_notebooks.studies()  # what the others built
-    assert compared >= 1 or compares, "a chapter builds the layers that it explains"
+    if name in CHAPTERS:
+        assert compared >= BUILT.get(name, 2), "a chapter builds the layers that it explains"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
