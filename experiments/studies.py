@@ -52,12 +52,13 @@ HOURGLASS_LIVE: dict[str, tuple[str, dict[str, Any]]] = {
         {"hierarchy": "1@1 2@4 1@1", "shortening": "attention", "up_sampling": "attention"},
     ),
 }
+DENSE = {"max_seq_len": 64, "weight": "dense"}
 
 STUDIES = {
     "live": LIVE,
-    "gmlp-live": [
-        Recipe("gMLP", "gmlp", TrainingConfig(300, 12, 64, eval_every=60, eval_batches=32, seed=s), {"max_seq_len": 64})
-        for s in SEEDS
+    "gmlp-live": [  # dense, under the label of its time
+        Recipe("gMLP", "gmlp", TrainingConfig(300, 12, 64, eval_every=60, eval_batches=32, seed=seed), DENSE)
+        for seed in SEEDS
     ],
     "hourglass-live": [
         Recipe(label, model, TrainingConfig(200, 6, 128, eval_every=200, seed=seed), options)
@@ -84,8 +85,12 @@ ONLY_TIMED = {
         )
     ],
     "gates": [
-        Recipe(label, model, TrainingConfig(**GRID), {"max_seq_len": 64})
-        for label, model in (("baseline", "transformer"), ("dense gMLP", "dense-gmlp"), ("gMLP", "gmlp"))
+        Recipe(label, model, TrainingConfig(**GRID), options)
+        for label, model, options in (
+            ("baseline", "transformer", {"max_seq_len": 64}),
+            ("dense gMLP", "gmlp", DENSE),
+            ("gMLP", "gmlp", DENSE | {"weight": "toeplitz"}),
+        )
     ],
 }
 

@@ -40,7 +40,7 @@ from .training.loop import Metrics, TrainingConfig, train
 from .training.subwords import BytePairVocabulary
 from .training.tokens import ByteVocabulary, Vocabulary
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AttentionBasedShortening",

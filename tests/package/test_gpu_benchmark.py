@@ -196,9 +196,11 @@ def test_without_a_gpu_it_says_so():
     assert "no section nothing" in unknown.stderr
 
 
-def test_the_sections_together_take_at_most_eight_minutes(gpu):
-    assert set(gpu.Plan().seconds) == set(gpu.SECTIONS)
-    assert sum(gpu.Plan().seconds.values()) <= 8 * 60
+def test_the_sections_together_take_at_most_45_minutes_and_without_that_of_size_eight(gpu):
+    seconds = dict(gpu.Plan().seconds)
+    assert set(seconds) == set(gpu.SECTIONS)
+    assert sum(seconds.values()) <= 45 * 60  # what the Makefile says
+    assert sum(seconds.values()) - seconds["size"] <= 8 * 60
 
 
 @pytest.fixture

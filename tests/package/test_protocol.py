@@ -513,7 +513,7 @@ def test_the_table_of_sizes_is_the_computed_one():
 
 
 def test_spatial_matrices_are_counted_by_their_lower_triangle():
-    model = on_paper("gmlp", 64, {"d_model": 16, "n_layers": 2, "d_ff": 32})
+    model = on_paper("dense-gmlp", 64, {"d_model": 16, "n_layers": 2, "d_ff": 32})
     assert count(model) - count(model, matrices=False) == 2 * (64 * 65 // 2 + 64)
     assert sum(p.numel() for p in model.parameters()) - count(model) == 2 * 64 * 63 // 2
 

@@ -588,7 +588,7 @@ def test_a_model_of_one_s_own(visit, site, home):
     good = {name: (bad / name).read_bytes() for name in ("config.json", "model.safetensors", "vocabulary.json")}
     for name, content, said in (
         ("config.json", b"hello", "config.json is not JSON"),
-        ("config.json", good["config.json"].replace(b'"format": 2', b'"format": 1'), "The format of config.json is 1"),
+        ("config.json", good["config.json"].replace(b'"format": 3', b'"format": 1'), "The format of config.json is 1"),
         ("config.json", b"[]", "The format of config.json is 1; expected 2"),
         ("config.json", b"7", "config.json is 7; expected an object"),
         ("config.json", b"null", "config.json is null; expected an object"),

@@ -167,7 +167,7 @@ def test_page(tab, path):
 @needs_browser
 def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
     labels = tab.visit(CHAPTERS[2]).locator("table.stacks td").evaluate_all("all => all.map(e => e.dataset.label)")
-    assert "the paper found" in labels
+    assert "beside what we saw" in labels
     page = tab.visit(CHAPTERS[0])
     cell = page.locator("table.stacks td[data-label='Source']").first
     label = "e => [getComputedStyle(e, '::before').content, getComputedStyle(e).display]"

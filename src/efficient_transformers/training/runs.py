@@ -93,12 +93,13 @@ class Plan:
         require(file.is_file(), "folder", str(folder), f"a folder that `train` made, with {RUN}")
         found = read_json(file, "the plan of a run")
         try:
-            if found["model"].get("name") in saving.DENSE:
-                found["model"].setdefault("weight", "dense")  # what is written today names every option
             training, execution = TrainingConfig(**found.pop("training")), Execution(**found.pop("execution"))
-            return cls(**found, training=training, execution=execution)
+            plan = cls(**found, training=training, execution=execution)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(f"{file} is not the plan of a run: {error}") from error
+        if plan.model["name"] in saving.DENSE:
+            plan.model.setdefault("weight", "dense")  # what is written today names every option
+        return plan
 
     def text(self) -> str:
         """The name or the path of the text, which no longer depends on where it is asked for."""
