@@ -306,7 +306,7 @@ LINES = {
     ("generate", "runs/typo"): "folder is 'runs/typo'",
     ("generate", "fox.txt"): "folder is 'fox.txt'",
     ("generate", "z" * 300): "zzz",
-    ("generate", "owner/name"): "folder is 'owner/name'; expected a folder that `train` saved, or one of gmlp,",
+    ("generate", "owner/name"): "folder is 'owner/name'; expected a folder that `train` saved, or one of dense-gmlp,",
     ("generate", "model", "--prompt", "fox é"): "a character is 'é', in line 1",
     ("generate", "model", "--prompt", "fox\né"): "a character is 'é', in line 2",
     ("generate", "model", "--prompt", ""): "prompt is ''; expected at least one character",
