@@ -57,7 +57,7 @@ test-long: book             ## what takes hours or minutes: more examples, Induc
 	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest $(TOGETHER) --nbval .
 	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
 
-notebooks: .venv/ready      ## execute every chapter: book/NN-name.md makes notebooks/NN-name.ipynb
+notebooks: .venv/ready      ## execute every chapter and study: book/NAME.md makes notebooks/NAME.ipynb
 	$(BIN)/python -m tools.notebooks.run_notebooks
 
 benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine
@@ -77,7 +77,7 @@ bench: .venv/ready .peers/ready ## beside public implementations, and against le
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .peers -r benchmarks/requirements.txt
 	touch $@
 
-gpu: .venv/ready            ## on a machine with CUDA: tests, speed, a recipe; writes benchmarks/results/gpu.json
+gpu: .venv/ready            ## on a machine with CUDA, 45 minutes: tests, speed, a recipe, size; writes benchmarks/results/
 	$(BIN)/python benchmarks/gpu.py
 
 serve: book                 ## look at the site on http://localhost:8000

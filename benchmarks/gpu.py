@@ -1,4 +1,4 @@
-"""What a GPU makes of the package, in at most 8 minutes: tests, layers, a recipe, utilization and decoding.
+"""What a GPU makes of the package, in at most 45 minutes: tests, layers, a recipe, utilization, decoding and size.
 
 python benchmarks/gpu.py [SECTION ...]
 
@@ -10,13 +10,17 @@ it had; a section whose time is over stops after its row and says that it is not
 - recipe: character-level Tiny Shakespeare as nanoGPT trains it, with the baseline and with Primer EZ. The text comes
   from the folder in EFFICIENT_TRANSFORMERS_DATA, or is downloaded;
 - utilization: the share of the device's speed, as a large matrix product shows it, that a training step reaches;
-- decoding: tokens per second, with a growing cache, and compiled with a static one.
+- decoding: tokens per second, with a growing cache, and compiled with a static one;
+- size: the study over size of experiments/README.md, with wider models and larger batches: how many times fewer steps
+  reach the baseline's loss. The text is enwik8 in subwords, downloaded or from the same folder; without it, the source
+  code of that study, which is too short for the widest models. No run reads more than the text has.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import subprocess
@@ -36,10 +40,22 @@ from timing import medians
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from efficient_transformers import Cache, LanguageModel, Metrics, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers import (
+    Cache,
+    Corpus,
+    LanguageModel,
+    Metrics,
+    TrainingConfig,
+    build_model,
+    load_corpus,
+    train,
+)
 from efficient_transformers.layers.decoding import StaticCache
 from efficient_transformers.layers.family import parameter_count
 from efficient_transformers.models import FAMILIES, find_family
+from efficient_transformers.studies.factors import factor
+from efficient_transformers.studies.protocol import SEEDS, TUNING_SEED, Entry, next_rates
+from efficient_transformers.training.evaluation import BLOCK, score
 from efficient_transformers.training.loop import parameter_groups
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,11 +65,18 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How much is measured: the defaults are for 8 minutes of a large GPU, with room for each section's last row."""
+    """How much is measured: the defaults are for 45 minutes of a large GPU, with room for each section's last row."""
 
     device: str = "cuda"
     seconds: dict[str, float] = field(
-        default_factory=lambda: {"tests": 80, "layers": 60, "recipe": 130, "utilization": 140, "decoding": 50}
+        default_factory=lambda: {
+            "tests": 80,
+            "layers": 60,
+            "recipe": 130,
+            "utilization": 140,
+            "decoding": 50,
+            "size": 2100,
+        }
     )
     names: tuple[str, ...] = tuple(FAMILIES)
     backend: str = "inductor"
@@ -66,6 +89,11 @@ class Plan:
     models: tuple[tuple[int, int], ...] = ((10_000_000, 6), (100_000_000, 8))  # parameters and layers
     step: tuple[int, int] = (16, 1024)  # batch and length
     decode: tuple[int, int, int] = (8, 64, 256)  # batch, prompt and new tokens
+    texts: tuple[str, ...] = ("enwik8", "source-code")  # of the study over size: the first that can be had
+    subwords: int = 1024
+    widths: tuple[tuple[int, int], ...] = ((256, 4000), (512, 8000))  # and the baseline's steps
+    sequences: tuple[int, int] = (16, 256)  # batch and length
+    blocks: int = 400
     corpus: str = "tiny-shakespeare"
     recipe: dict[str, Any] = field(
         default_factory=lambda: {"d_model": 384, "n_layers": 6, "n_heads": 6, "max_seq_len": 256, "dropout": 0.2}
@@ -326,6 +354,98 @@ def tokens_per_second(model: LanguageModel, network: nn.Module, static: bool, pl
     return batch * new / (time.perf_counter() - begin)
 
 
+# The study over size
+
+SIZED: dict[str, tuple[str, dict[str, Any]]] = {
+    "Baseline": ("transformer", {}),
+    "Primer": ("primer", {}),
+    "SwiGLU and convolutions": ("primer-ez", {"activation": "swiglu"}),
+}
+
+
+def size(plan: Plan) -> Iterator[Row]:
+    """For each width, rates at a quarter of the steps, then two seeds of each budget, then the factors."""
+    corpus = first_text(plan)
+    yield {"text": corpus.name, "tokens": len(corpus.train), "subwords": len(corpus.vocabulary)}
+    for width, steps in plan.widths:
+        reads = steps * plan.sequences[0] * plan.sequences[1]
+        if reads > len(corpus.train):
+            yield {"width": width, "steps": steps, "not_run": f"{reads:,} tokens are more than {corpus.name} has"}
+            continue
+        losses: dict[str, dict[int, dict[int, float]]] = {name: {} for name in SIZED}
+        seconds: dict[str, list[float]] = {name: [] for name in SIZED}
+        for name in SIZED:
+            tries: dict[float, float] = {}
+            while rates := next_rates(budget(name, width, steps // 4, plan), tries):
+                for rate in rates:
+                    row = sized_run(name, width, steps // 4, rate, TUNING_SEED, corpus, plan)
+                    tries[rate] = row["validation_loss"]
+                    yield row
+            best = min(tries, key=tries.__getitem__)
+            for each in (steps,) if name == "Baseline" else (steps // 4, steps // 2, steps):
+                for seed in SEEDS[:2]:
+                    row = sized_run(name, width, each, best, seed, corpus, plan)
+                    losses[name].setdefault(each, {})[seed] = row["test_loss"]
+                    seconds[name].append(row["seconds"] / each)
+                    yield row
+            if name == "Baseline":
+                continue
+            found = factor(losses["Baseline"], losses[name])
+            if found is None:
+                yield {"width": width, "model": name, "factor": None, "why": "the baseline's loss lies beyond its runs"}
+                continue
+            ratio = min(seconds[name]) / min(seconds["Baseline"])
+            low, high = found.interval()
+            in_time = found.in_time(ratio).value
+            yield {"width": width, "model": name, "factor": found.value, "low": low, "high": high, "in_time": in_time}
+
+
+def first_text(plan: Plan) -> Corpus:
+    """The first of the texts that can be had here."""
+    for name in plan.texts[:-1]:
+        try:
+            return load_corpus(name, subwords=plan.subwords)
+        except OSError as error:
+            print(f"  {error}; {plan.texts[-1]} instead", flush=True)
+    return load_corpus(plan.texts[-1], subwords=plan.subwords)
+
+
+def budget(name: str, width: int, steps: int, plan: Plan) -> Entry:
+    """A model at a width and a number of steps, as the protocol has it."""
+    model, options = SIZED[name]
+    batch_size, seq_len = plan.sequences
+    options = {"d_model": width, "n_layers": 4, "max_seq_len": seq_len} | options
+    rates = (5e-4, 1e-3, 2e-3)
+    return Entry(
+        name=name, model=model, steps=steps, options=options, seq_len=seq_len, batch_size=batch_size, rates=rates
+    )
+
+
+def sized_run(name: str, width: int, steps: int, rate: float, seed: int, corpus: Corpus, plan: Plan) -> Row:
+    """Train and score one; the test text is read by seeds that choose no rate."""
+    entry = budget(name, width, steps, plan)
+    torch.manual_seed(seed)
+    model = build_model(entry.model, vocab_size=len(corpus.vocabulary), **entry.options)
+    metrics = Metrics()
+    config = TrainingConfig(**entry.training, learning_rate=rate, seed=seed)
+    row: Row = {"width": width, "model": name, "steps": steps, "rate": rate, "seed": seed}
+    try:
+        train(model, corpus, config, callback=metrics.append, show_progress=False)
+    except FloatingPointError:
+        if seed != TUNING_SEED:
+            raise
+        return row | {"validation_loss": math.inf}
+    part, tokens = ("validation", corpus.validation) if seed == TUNING_SEED else ("test", held_out(corpus))
+    found = score(model, tokens, seq_len=entry.seq_len, at_least=plan.blocks * BLOCK)
+    return row | {"seconds": metrics[-1]["seconds"], f"{part}_loss": found.loss}
+
+
+def held_out(corpus: Corpus) -> Tensor:
+    """The test text."""
+    assert corpus.test is not None, "texts of this study have one"
+    return corpus.test
+
+
 # The record
 
 
@@ -335,6 +455,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Row]]] = {
     "recipe": recipe,
     "utilization": utilization,
     "decoding": decoding,
+    "size": size,
 }
 
 

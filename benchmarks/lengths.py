@@ -1,4 +1,4 @@
-"""Time and memory of a training step as the text grows, for every family; for Chapter 6.
+"""Time and memory of a training step as the text grows, for every family; for study S6.
 
 python benchmarks/lengths.py
 
@@ -20,7 +20,6 @@ from timing import medians
 
 from efficient_transformers import LanguageModel, build_model
 from efficient_transformers.layers.inspection import peak_memory
-from efficient_transformers.models import find_family
 from efficient_transformers.studies.cost import multiply_adds
 from efficient_transformers.studies.records import environment
 
@@ -32,10 +31,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Primer EZ": ("primer-ez", {}),
     "Primer": ("primer", {}),
     "Hourglass": ("hourglass", {}),
+    "dense gMLP": ("dense-gmlp", {}),
     "gMLP": ("gmlp", {}),
-    "gMLP Toeplitz": ("gmlp", {"weight": "toeplitz"}),
-    "gMLP Toeplitz, transform": ("gmlp", {"weight": "toeplitz", "fft": True}),
-    "aMLP": ("amlp", {}),
+    "gMLP, transform": ("gmlp", {"fft": True}),
+    "dense aMLP": ("amlp", {"weight": "dense"}),
 }
 
 
@@ -43,7 +42,7 @@ def models(length: int) -> dict[str, LanguageModel]:
     """A small model of each family that can read ``length`` tokens."""
     made = {}
     for label, (name, options) in FAMILIES.items():
-        dense = not find_family(name)[1].reads_beyond_training and "weight" not in options
+        dense = "dense" in label
         if length <= DENSE_UP_TO or not dense:
             made[label] = build_model(name, vocab_size=79, max_seq_len=length, **options)
     return made

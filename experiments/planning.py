@@ -29,9 +29,11 @@ from efficient_transformers.studies.protocol import (
     TUNING_TARGETS,
     Entry,
     Study,
+    key_of,
     missing_trials,
     next_rates,
     octaves,
+    targets_of,
     tried,
     tuning_trials,
 )
@@ -44,7 +46,7 @@ from efficient_transformers.training.loop import parameter_groups
 RESULTS = Path(__file__).parent / "results"
 DECLARATIONS = Path(__file__).parent / "declarations"
 FORWARD = 1 / 3  # of a step: one pass of three
-VOCABULARIES = {"shakespeare-with-test": 79, "tiny-shakespeare": 65}  # so that planning reads no text
+VOCABULARIES = {"shakespeare-with-test": 79, "tiny-shakespeare": 65}  # so that planning reads no text; of characters
 IN_TRAINING = 11 * 8192  # targets of the curve that is drawn
 
 
@@ -107,13 +109,13 @@ def step_seconds(entry: Entry, times: dict[str, dict[str, Any]]) -> tuple[float,
 
 def work(entry: Entry) -> float:
     """Multiply-adds of the forward pass of one step."""
-    return counted(sizes_key(entry), entry.tokens(VOCABULARIES[entry.corpus]))
+    return counted(sizes_key(entry), entry.tokens(entry.subwords or VOCABULARIES[entry.corpus]))
 
 
 @functools.cache
 def counted(key: str, vocab_size: int) -> float:
     """Those of the model and the batch that a :func:`sizes_key` names."""
-    name, options, batch_size, seq_len = json.loads(key)
+    name, options, batch_size, seq_len, *_ = json.loads(key)
     with torch.device("meta"):
         model = build(name, vocab_size=vocab_size, **options)
     return multiply_adds(model, seq_len) * seq_len * batch_size
@@ -121,7 +123,8 @@ def counted(key: str, vocab_size: int) -> float:
 
 def run_seconds(entry: Entry, per_step: float, role: str) -> float:
     """Of one run: its steps, its curve and its scores, each target of which takes two tokens."""
-    scored = 2 * TUNING_TARGETS + (2 * TEST_TARGETS if role == "reported" else 0) + IN_TRAINING
+    tuning, test = targets_of(entry, TUNING_TARGETS), targets_of(entry, TEST_TARGETS)
+    scored = 2 * tuning + (2 * test if role == "reported" else 0) + IN_TRAINING
     return per_step * (entry.steps + FORWARD * scored / (entry.seq_len * entry.batch_size))
 
 
@@ -129,13 +132,12 @@ def remaining(entry: Entry, records: list[Record], per_step: float) -> tuple[int
     """Rates and seeds still to be run, as far as can be told, and the seconds that they take."""
     if entry.protocol < PROTOCOL:  # what was not run by an older protocol never will be
         return 0, 0, 0.0
-    rates = next_rates(entry, tried(entry, records))
+    rates = next_rates(entry, tried(entry, records)) if entry.rate_of is None else []
     refined = any(not octaves(entry, rate).is_integer() for rate in rates)
     tuning = len(rates) + (2 if rates and not refined else 0)  # the two beside the best come at the end
-    tuning = tuning or len(tuning_trials(entry, records))
-    reported = (
-        sum(trial.role == "reported" for trial in missing_trials(entry, records)) if not tuning else len(entry.seeds)
-    )
+    tuning = tuning or (len(tuning_trials(entry, records)) if entry.rate_of is None else 0)
+    done = sum(record["role"] == "reported" and key_of(record) == entry.key for record in records)
+    reported = len(entry.seeds) - done
     seconds = tuning * run_seconds(entry, per_step, "tuning") + reported * run_seconds(entry, per_step, "reported")
     return tuning, reported, seconds
 
@@ -217,7 +219,7 @@ def run_entry(study: Study, entry: Entry, commit: str | None = None, keeper: Kee
     while trials := missing_trials(entry, records_of(study)):
         for trial in trials:
             run = trial.describe()
-            name = f"{study.name}: {trial.role}, {entry.label}, rate {trial.rate:g}, seed {trial.seed}"
+            name = f"{study.name}: {trial.role}, {trial.entry.label}, rate {trial.rate:g}, seed {trial.seed}"
             kept = checkpoints_of({"study": study.checksum, "run": run}, per_step)
             make = functools.partial(
                 execute_trial, study, trial, build, commit=commit, checkpoints=kept, show_progress=False
@@ -229,9 +231,9 @@ def run_entry(study: Study, entry: Entry, commit: str | None = None, keeper: Kee
 
 
 @functools.cache
-def shared_corpus(name: str) -> Corpus:
+def shared_corpus(name: str, subwords: int | None) -> Corpus:
     """A corpus, read once for all models."""
-    return load_corpus(name)
+    return load_corpus(name, subwords=subwords)
 
 
 class Steps:
@@ -239,7 +241,7 @@ class Steps:
 
     def __init__(self, entry: Entry) -> None:
         run = entry.describe(1e-3, 0)
-        self.entry, self.corpus = entry, shared_corpus(entry.corpus)
+        self.entry, self.corpus = entry, shared_corpus(entry.corpus, entry.subwords)
         self.model = build(entry.model, vocab_size=entry.tokens(len(self.corpus.vocabulary)), **run["options"])
         self.optimizer = torch.optim.AdamW(parameter_groups(self.model, 0.1), lr=1e-3, betas=(0.9, 0.99))
         self.generator = torch.Generator().manual_seed(0)
@@ -266,28 +268,33 @@ def measure(entries: Iterable[Entry], rounds: int = 25, steps: int = 3) -> None:
     known = load_times()
     new = {sizes_key(entry): entry for entry in entries if sizes_key(entry) not in known}
     trained = {key: Steps(entry) for key, entry in new.items()}
-    beside = {entry.seq_len: entry for entry in map(yardstick, new.values())}
-    yardsticks = {context: Steps(entry) for context, entry in beside.items()}
+    beside = {at(entry): entry for entry in map(yardstick, new.values())}
+    yardsticks = {text: Steps(entry) for text, entry in beside.items()}
     seconds: dict[str, list[float]] = {key: [] for key in trained}
-    plain: dict[int, list[float]] = {context: [] for context in yardsticks}
+    plain: dict[tuple[int, int | None], list[float]] = {text: [] for text in yardsticks}
     with quiet():
         for _ in trange(rounds + 1, unit="round"):  # the first one warms up
             for key, model in trained.items():
                 seconds[key].append(model.take(steps))
-            for context, model in yardsticks.items():
-                plain[context].append(model.take(steps))
+            for text, model in yardsticks.items():
+                plain[text].append(model.take(steps))
     timed = [timing(key, new[key], found[1:]) for key, found in seconds.items()]
     for (key, entry), found in zip(new.items(), timed, strict=True):
-        turns = zip(seconds[key][1:], plain[entry.seq_len][1:], strict=True)
+        turns = zip(seconds[key][1:], plain[at(entry)][1:], strict=True)
         found["times_the_baseline"] = round(statistics.median(ours / theirs for ours, theirs in turns), 4)
-    text = json.dumps({"times": [*known.values(), *timed]}, indent=1)
-    write_text(stored.TIMES, text + "\n")
+    content = json.dumps({"times": [*known.values(), *timed]}, indent=1)
+    write_text(stored.TIMES, content + "\n")
+
+
+def at(entry: Entry) -> tuple[int, int | None]:
+    """What a baseline must share with an entry to be timed beside it: the context, and the tokens of the text."""
+    return entry.seq_len, entry.subwords
 
 
 def yardstick(entry: Entry) -> Entry:
     """The baseline at the batch of an entry."""
     options = complete("transformer", baseline("0.8M") | {"max_seq_len": entry.seq_len})
-    return replace(entry, name="Baseline", model="transformer", options=options)
+    return replace(entry, name="Baseline", model="transformer", options=options, rate_of=None)
 
 
 def timing(key: str, entry: Entry, seconds: list[float]) -> dict[str, Any]:

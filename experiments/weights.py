@@ -46,13 +46,14 @@ ATTENTION_RATE, GATE_RATE = 2e-3, 3e-3
 
 RECIPES: dict[str, tuple[str, dict[str, Any], float]] = {
     "primer-ez": ("primer-ez", {}, ATTENTION_RATE),
-    "gmlp": ("gmlp", gmlp("0.8M", SEQ_LEN, matrices=False), GATE_RATE),
+    "dense-gmlp": ("gmlp", gmlp("0.8M", SEQ_LEN, matrices=False), GATE_RATE),
     "transformer": ("transformer", {}, ATTENTION_RATE),
     "hourglass": ("hourglass", hourglass("0.8M", SEQ_LEN), ATTENTION_RATE),
-    "gmlp-toeplitz": ("gmlp", gmlp("0.8M", SEQ_LEN, weight="toeplitz"), GATE_RATE),
+    "gmlp": ("gmlp", gmlp("0.8M", SEQ_LEN, weight="toeplitz"), GATE_RATE),
 }
+FORMERLY = {"gmlp": "gmlp-toeplitz", "dense-gmlp": "gmlp"}  # the names of models until version 0.2.0
 SNAPSHOTS = (250, 500, 1000, 2000, 4000)  # steps at which the parts that chapters draw are kept
-WITH_SNAPSHOTS = ("primer-ez", "gmlp", "gmlp-toeplitz")  # 16 MB is all that the weights may take
+WITH_SNAPSHOTS = ("primer-ez", "gmlp", "dense-gmlp")  # 16 MB is all that the weights may take
 PROMPT = "To be"
 DRAWN = ("gate.weight", "conv_q.weight", "conv_k.weight", "conv_v.weight")
 
@@ -124,6 +125,7 @@ def make_card(name: str, model: LanguageModel, corpus: Corpus) -> dict[str, Any]
     assert corpus.test is not None
     return {
         "name": name,
+        **({"formerly": FORMERLY[name]} if name in FORMERLY else {}),
         "model": model.config,
         "parameters": count(model),
         "corpus": "Shakespeare's plays, by characters; the text is in the public domain",
@@ -146,9 +148,10 @@ def make_card(name: str, model: LanguageModel, corpus: Corpus) -> dict[str, Any]
 def card_text(card: dict[str, Any]) -> str:
     """The card as a page for people."""
     validation, test = ", ".join(card["validation_plays"]), ", ".join(card["test_plays"])
+    formerly = f" Until version 0.2.0 its name was *{card['formerly']}*." if "formerly" in card else ""
     return f"""# {card["name"]}
 
-A language model of the book *Efficient Transformers, Annotated*, to be looked at and played with.
+A language model of the book *Efficient Transformers, Annotated*, to be looked at and played with.{formerly}
 
 - Model: `build_model(**{card["model"]})`, {card["parameters"]:,} parameters.
 - Data: {card["corpus"]}. Held out: {validation} to validate, {test} to test.
@@ -157,7 +160,7 @@ A language model of the book *Efficient Transformers, Annotated*, to be looked a
 - Loss: {card["validation_loss"]:.4f} on validation, {card["test_loss"]:.4f} on test, in nats per character, each of
   which is predicted with at least half a context before it.
 - Limits: it reads at most {card["context"]} characters, of its own vocabulary only. What it writes looks like a play
-  and means nothing. One run says little about its family; Section 6.5 says what.
+  and means nothing. One run says little about its family; Section 6.1 says why.
 - Weights: float16, sha256 `{card["sha256"]}`. Licence: {card["licence"]}.
 - Made by `python experiments/weights.py {card["name"]}`.
 """

@@ -60,12 +60,19 @@ EXAMPLES = {
     "losses": lambda: figures.plot_losses(losses(MODELS[:1]), target=4.37).figure,
     "losses many": lambda: figures.plot_losses(losses(MODELS)).figure,
     "compare": lambda: figures.compare_losses(losses(MODELS), target=2.0),
+    "compare two": lambda: figures.compare_losses(losses(("baseline", "Primer EZ")), target=1.86),
     "compare families": lambda: figures.compare_losses(
-        losses(("baseline", "gMLP", "Toeplitz", "aMLP", "aMLP, Toeplitz", "hourglass"))
+        losses(("baseline", "dense gMLP", "gMLP", "dense aMLP", "aMLP", "hourglass"))
     ),
     "differences": lambda: figures.differences(
         {name: difference(-0.05 + 0.02 * i, 0.03) for i, name in enumerate((*MODELS, "kernels per head, no bias"))},
         "final loss minus that of Primer EZ (nats per character)",
+    ),
+    "by length": lambda: figures.by_length(
+        {title: {name: {500: (-0.2 + 0.04 * i, True), 2000: (-0.02 * i, i > 2)} for i, name in enumerate(names)}
+         for title, names in (("after as many steps", ("gMLP", "full Primer", "SwiGLU", "Primer EZ", "Hourglass")),
+                              ("after as much time", ("gMLP", "full Primer, 2 layers", "baseline, 2 layers")))},
+        "test loss minus the baseline's (nats)",
     ),
     "by depth": lambda: figures.by_depth(
         [0, 60, 125, 250, 500], [[0.05, 0.1, 0.3 + i / 50, 0.5, 0.95 - i / 60] for i in range(8)],
@@ -75,6 +82,7 @@ EXAMPLES = {
         {"this chapter's model": torch.ones(12, 12).tril(), "mask one too generous": torch.ones(12, 12).tril(1)}
     ),
     "three leaks": lambda: figures.leak_maps({f"shift {s}": torch.ones(24, 24).tril(2 - s) for s in range(3)}),
+    "glimpses": lambda: figures.glimpses("one by one", {"one letter": 1, "three letters": 3}),
     "layer": layer("transformer"),
     "layer with convolutions": layer("primer-ez"),
     "block": block(),

@@ -21,8 +21,9 @@ CASES = {
     ),
     "hourglass, three levels": ("hourglass", {"hierarchy": "0@1 1@2 1@4 1@2 0@1", "layer": "primer-ez"}),
     "primer-ez, SwiGLU": ("primer-ez", {"activation": "swiglu", "dilation": 2, "bias": True}),
-    "gmlp, Toeplitz": ("gmlp", {"weight": "toeplitz", "gate": "whole"}),
-    "gmlp, transform": ("gmlp", {"weight": "toeplitz", "fft": True, "gate": "additive", "positions": True}),
+    "gmlp, whole": ("gmlp", {"gate": "whole"}),
+    "gmlp, transform": ("gmlp", {"fft": True, "gate": "additive", "positions": True}),
+    "amlp, dense": ("amlp", {"weight": "dense"}),
 }
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 

@@ -143,6 +143,8 @@ async function read_files(files) {
   return { config: await json(config), vocabulary: await json(vocabulary), weights: await weights.arrayBuffer() };
 }
 
+const RENAMED = { "gmlp-toeplitz": "gmlp" };  // names that models had
+
 /** A menu of models, and the one that was chosen. */
 class Slot {
   constructor(root, label, { optional = false, chosen, say, act, onchange }) {
@@ -293,6 +295,7 @@ class App {
     this.asked = new URLSearchParams(location.hash.slice(1));
     this.status = make("p", { class: "models-status", role: "status" });
     this.error = make("p", { class: "models-error", role: "alert" });
+    for (const name of ["a", "b"]) this.rename(name);
     const about = {
       say: (text) => (this.status.textContent = text),
       act: (action) => this.act(action),
@@ -307,6 +310,13 @@ class App {
     this.input.value = this.asked.get("text") ?? root.dataset.text;
     this.line = labelled(label, this.input);
     this.turn = Promise.resolve();
+  }
+  /** A saved address may ask for a name that a model no longer has. */
+  rename(slot) {
+    const before = this.asked.get(slot), now = RENAMED[before];
+    if (!now) return;
+    this.asked.set(slot, now);
+    this.error.textContent = `The model ${before} is called ${now} now; it was chosen.`;
   }
   get used() {
     return this.slots.filter((slot) => slot.chosen);

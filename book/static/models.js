@@ -241,7 +241,7 @@ class Attention {
     for (const name of ["query", "key", "value"]) this[name] = Linear(weights.of(name), d_model, width);
     this.output = Linear(weights.of("output"), width, d_out ?? d_model);
   }
-  /** Rotate queries from position `start` on, and keys after `seen` others, if this attention is rotary. */
+  /** Rotate queries from position `start` on, keys after `seen` others. */
   turn(q, k, start, seen) {
     if (!this.rotary) return [q, k];
     const { width, n_heads, query_step, key_step } = this;
@@ -599,8 +599,8 @@ class SpatialGatingUnit {
     for (let t = start, from = 0; from < f.length; t++, from += d_out) {
       const sums = mixture(this.row(t), past, d_out, 0, d_out);
       for (let c = 0; c < d_out; c++) f[from + c] = sums[c] + this.bias[t] + (attended ? attended[from + c] : 0);
-      cache.watch?.(this, "row", t, this.row(t));  // [t + 1]
-      cache.watch?.(this, "gate", t, f.subarray(from, from + d_out));  // [d_out]
+      cache.watch?.(this, "row", t, this.row(t));
+      cache.watch?.(this, "gate", t, f.subarray(from, from + d_out));
     }
     return kind === "linear" ? f : kind === "additive" ? add(passed, f) : multiply(passed, f);
   }
@@ -667,7 +667,7 @@ const FAMILIES = {
     },
   },
   gmlp: {
-    options: { gate: "split", weight: "dense", fft: false, d_attention: null, positions: false },
+    options: { gate: "split", weight: "toeplitz", fft: false, d_attention: null, positions: false },
     make_layer: (weights, config) => new GMLPBlock(weights, config),
   },
 };
@@ -710,7 +710,8 @@ class LanguageModel {
 /** The model that config.json describes, if the weights are its own. */
 function build_model(config, tensors) {
   const { format = 1, vocabulary_sha256, name, dropout, ...given } = config;
-  require(format === 2, "the format of config.json", format, "2; save the model again with this version of the package");
+  require([2, 3].includes(format), "the format of config.json", format, "2 or 3; save the model again");
+  if (format === 2 && name === "gmlp") given.weight ??= "dense";
   require_known("the model's name", name, Object.keys(FAMILIES));
   const { options, make_layer, make_body } = FAMILIES[name], settled = { ...options, ...given };
   for (const option of Object.keys(given)) require_known("an option", option, [...SIZES, ...Object.keys(options)]);
@@ -800,7 +801,7 @@ class Vocabulary {
   constructor(found) {
     this.bytes = found?.tokens === "bytes";
     const good = this.bytes || typeof found?.characters === "string";
-    require(good, "vocabulary.json", found, "an object with the characters of the vocabulary");
+    require(good, "vocabulary.json", found, "an object with characters or bytes");
     this.characters = this.bytes ? Array.from({ length: 256 }, (_, i) => String.fromCharCode(i)) : [...found.characters];
     this.tokens = new Map(this.characters.map((c, token) => [c, token]));
   }

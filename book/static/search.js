@@ -34,8 +34,10 @@ function search(query) {
   const words = wordsOf(query).map(stem);
   if (!words.length) return [];
   const found = entries.map((entry) => ({ entry, score: score(entry, words) })).filter((one) => one.score > 0);
-  // A word of the glossary: first the section that explains it, then the glossary.
-  const term = entries.find((e) => e.target !== undefined && wordsOf(e.title).map(stem).join(" ") === words.join(" "));
+  // A word of the glossary, or a name of code as it is written: first the section that explains it, then its entry.
+  const isTerm = (e) => e.address.startsWith("book/glossary")
+    ? wordsOf(e.title).map(stem).join(" ") === words.join(" ") : e.title === query.trim();
+  const term = entries.find((e) => e.target !== undefined && isTerm(e));
   if (term) {
     const explains = entries.find((e) => e.address === term.target);
     if (explains) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from efficient_transformers.studies.protocol import Study
 
-from . import controls
+from . import controls, size
 from .anchor import ANCHOR
 from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
 from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, HEAD_TO_HEAD, LENGTHS, SIZES
@@ -33,5 +33,8 @@ STUDIES: dict[str, Study] = {
         controls.attention_beside(),
         controls.own_output(),
         controls.eight_thousand(),
+        size.size_64(),
+        size.size_128(),
+        size.size_256(),
     )
 }

@@ -16,17 +16,18 @@ from .times import timed_seconds
 # been made by then, and no loss been looked at when the comparisons were parted into their lists.
 # Three quarters of the channels where nothing is split, so that the projections have the same parameters.
 WHOLE: dict[str, Any] = {"d_ff": 384}
+DENSE = {"weight": "dense"}
 GATES: dict[str, tuple[str, dict[str, Any]]] = {
     "baseline": ("transformer", baseline("0.8M")),
-    "split": ("gmlp", {}),
-    "whole": ("gmlp", WHOLE | {"gate": "whole"}),
-    "additive": ("gmlp", WHOLE | {"gate": "additive"}),
-    "linear": ("gmlp", WHOLE | {"gate": "linear"}),
+    "split": ("gmlp", DENSE),
+    "whole": ("gmlp", WHOLE | DENSE | {"gate": "whole"}),
+    "additive": ("gmlp", WHOLE | DENSE | {"gate": "additive"}),
+    "linear": ("gmlp", WHOLE | DENSE | {"gate": "linear"}),
     "split, Toeplitz": ("gmlp", {"weight": "toeplitz"}),
     "whole, Toeplitz": ("gmlp", WHOLE | {"gate": "whole", "weight": "toeplitz"}),
-    "split, positions": ("gmlp", {"positions": True}),
-    "split, b = 0": ("changed-gates", {"bias": 0.0}),
-    "split, 8 near": ("changed-gates", {"near": 8}),
+    "split, positions": ("gmlp", DENSE | {"positions": True}),
+    "split, b = 0": ("changed-gates", DENSE | {"bias": 0.0}),
+    "split, 8 near": ("changed-gates", DENSE | {"near": 8}),
     "split, Toeplitz, 8 near": ("changed-gates", {"near": 8, "weight": "toeplitz"}),
     "Primer EZ": ("primer-ez", baseline("0.8M")),
     "split, Toeplitz, positions": ("gmlp", {"weight": "toeplitz", "positions": True}),
@@ -34,13 +35,13 @@ GATES: dict[str, tuple[str, dict[str, Any]]] = {
     "baseline, no positions": ("transformer", baseline("0.8M") | {"rotary": False}),
     # Declared when all others had been seen, for a reader who asked whether the order hangs on the gate's start.
     "split, Toeplitz, b = 0": ("changed-gates", {"bias": 0.0, "weight": "toeplitz"}),
-    "split, 8 near, b = 0": ("changed-gates", {"bias": 0.0, "near": 8}),
+    "split, 8 near, b = 0": ("changed-gates", DENSE | {"bias": 0.0, "near": 8}),
     "SwiGLU and convolutions": ("primer-ez", baseline("0.8M") | {"activation": "swiglu"}),
     # Declared last, when one seed or three of each had been seen in 300 steps at one rate.
-    "split, W within 0.01": ("changed-gates", {"within": 0.01}),
-    "split, W within 0.1": ("changed-gates", {"within": 0.1}),
-    "split, last matrix not zero": ("changed-gates", {"last_zero": False}),
-    "split, last matrix not zero, W within 0.1": ("changed-gates", {"last_zero": False, "within": 0.1}),
+    "split, W within 0.01": ("changed-gates", DENSE | {"within": 0.01}),
+    "split, W within 0.1": ("changed-gates", DENSE | {"within": 0.1}),
+    "split, last matrix not zero": ("changed-gates", DENSE | {"last_zero": False}),
+    "split, last matrix not zero, W within 0.1": ("changed-gates", DENSE | {"last_zero": False, "within": 0.1}),
     # Declared when those four had been seen: is it gates alone that the zeros cost?
     "baseline, last matrix not zero": ("changed-baseline", baseline("0.8M") | {"init": "last not zero"}),
 }
@@ -71,7 +72,7 @@ def two_layers(gate: str, timed: str) -> Entry:
 
 
 # Declared when all gates had been seen, for a reader who asked what a shallow Transformer does in their time.
-SHALLOW = two_layers("split", "gMLP"), two_layers("split, Toeplitz", "Toeplitz")
+SHALLOW = two_layers("split", "dense gMLP"), two_layers("split, Toeplitz", "gMLP")
 GATE_STUDY = Study(
     "gate-kinds",
     "Which gate, at its own best rate?",

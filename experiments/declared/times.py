@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from efficient_transformers.checks import require
 from efficient_transformers.studies.protocol import Entry
-from efficient_transformers.studies.records import step_key
+from efficient_transformers.studies.records import read_step_times, step_key
 
 TIMES = Path(__file__).parents[1] / "results" / "step-times.json"
 
@@ -20,7 +19,7 @@ def sizes_key(entry: Entry) -> str:
 
 def load_times() -> dict[str, dict[str, Any]]:
     """The measured times, by :func:`sizes_key`."""
-    return {t["key"]: t for t in json.loads(TIMES.read_text(encoding="utf-8"))["times"]} if TIMES.exists() else {}
+    return read_step_times(TIMES) if TIMES.exists() else {}
 
 
 def timed_seconds(entry: Entry) -> float:

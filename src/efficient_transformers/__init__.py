@@ -37,14 +37,16 @@ from .training.corpus import Corpus, load_corpus
 from .training.evaluation import evaluate
 from .training.execution import Execution
 from .training.loop import Metrics, TrainingConfig, train
+from .training.subwords import BytePairVocabulary
 from .training.tokens import ByteVocabulary, Vocabulary
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AttentionBasedShortening",
     "AttentionBasedUpSampling",
     "AvgPoolShortening",
+    "BytePairVocabulary",
     "ByteVocabulary",
     "Cache",
     "CausalDepthwiseConv",

@@ -59,6 +59,7 @@ def train(
     *,
     corpus: str = "shakespeare",
     tokens: Unit | None = None,
+    subwords: int | None = None,
     out: Path | None = None,
     init: Path | None = None,
     d_model: int | None = None,
@@ -74,10 +75,12 @@ def train(
     """Train a model on text, print a sample and save a folder that `generate` reads.
 
     Args:
-        name: which model: transformer, primer-ez, primer, hourglass, gmlp, primer-ez-shared, primer-ez-per-head, amlp.
-        corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8" and "text8", or the
-            path of a UTF-8 text file.
+        name: which model: transformer, primer-ez, primer, hourglass, gmlp, primer-ez-shared, primer-ez-per-head,
+            dense-gmlp, amlp.
+        corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8", "text8" and
+            "source-code", or the path of a UTF-8 text file.
         tokens: what the model reads; by default characters, and bytes of "enwik8".
+        subwords: read byte pairs instead, so many tokens of them, made on the text to train on; needs tokenizers.
         out: the folder to write; by default a new one under runs/.
         init: a folder that `train` saved, or the name of a model that ships; train it on, on this text.
         d_model: channels of the residual stream; by default 128.
@@ -105,7 +108,7 @@ def train(
     elif name is not None:
         _, family, _ = find_family(name)
         sizes.setdefault("max_seq_len", 1024 if family.reads_beyond_training else training.seq_len)
-    text = load_corpus(corpus, tokens=tokens, vocabulary=vocabulary)
+    text = load_corpus(corpus, tokens=tokens, vocabulary=vocabulary, subwords=subwords)
     if saved is not None:
         config = dict(saved.config or {})
     else:
@@ -124,6 +127,7 @@ def train(
         tensorboard=tensorboard,
     )
     model = plan.build()
+    plan = replace(plan, model=model.config or {})
     title = name or Path(str(init)).name
     chosen = out or RUNS / f"{title}-{datetime.now():%Y%m%d-%H%M%S}"
     with stop_on_signals() as stop:
@@ -192,9 +196,9 @@ def generate(
     Args:
         folder: what `train` wrote, or the name of a model that ships, such as primer-ez.
         prompt: the text to continue.
-        max_new_tokens: characters to add; by default 400, or as many as the model can hold.
-        temperature: 0 always takes the likeliest character; 1 draws from the model's distribution.
-        top_k: draw from so many likeliest characters only.
+        max_new_tokens: tokens to add, characters for most models; by default 400, or as many as the model can hold.
+        temperature: 0 always takes the likeliest token; 1 draws from the model's distribution.
+        top_k: draw from so many likeliest tokens only.
         seed: of the draws; by default different each time.
     """
     require(prompt != "", "prompt", prompt, "at least one character to begin with")

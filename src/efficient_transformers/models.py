@@ -39,6 +39,7 @@ FAMILIES: dict[str, type[Family]] = {
 VARIATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "primer-ez-shared": ("primer-ez", {"sharing": "all"}),
     "primer-ez-per-head": ("primer-ez", {"sharing": "none"}),
+    "dense-gmlp": ("gmlp", {"weight": "dense"}),
     "amlp": ("gmlp", {"d_attention": 64}),
 }
 
@@ -131,13 +132,15 @@ class LanguageModel(nn.Module):
             map_location: the device to load the weights to.
 
         Raises:
-            ValueError: if there is no such folder, it lacks a file, a file is damaged, it was written in another
-                format, its weights belong to another configuration, or a revision is asked of what is not on the Hub.
+            ValueError: if there is no such folder, the model has another name now, the folder lacks a file, a file is
+                damaged, it was written in another format, its weights belong to another configuration, or a revision
+                is asked of what is not on the Hub.
             OSError: if a model of the Hub cannot be downloaded.
         """
+        shipped = pretrained.locate(folder)
         if str(folder) in pretrained.pretrained_names():
             require(revision is None, "revision", revision, f"None: {str(folder)!r} ships with the package")
-            return assemble(*pretrained.read(str(folder), map_location), pretrained.locate(folder)).eval()
+            return assemble(*pretrained.read(str(folder), map_location), shipped).eval()
         path = saving.find(folder, pretrained.pretrained_names(), revision)
         return assemble(saving.read_config(path), saving.read_weights(path, map_location), path).eval()
 
@@ -202,7 +205,8 @@ def build_model(
 
     Args:
         name: one of :func:`model_names`; ``"primer-ez-shared"`` and ``"primer-ez-per-head"`` are ``"primer-ez"``
-            with sharing ``"all"`` and ``"none"``, ``"amlp"`` is ``"gmlp"`` with ``d_attention=64``.
+            with sharing ``"all"`` and ``"none"``, ``"dense-gmlp"`` is ``"gmlp"`` with ``weight="dense"``, and
+            ``"amlp"`` with ``d_attention=64``.
         vocab_size: number of tokens.
         d_model: channels of the residual stream.
         n_layers: number of layers; None means 4, what an hourglass's hierarchy has, or 8 blocks of gMLP, which have

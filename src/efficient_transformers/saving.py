@@ -2,7 +2,8 @@
 
 What is notable:
 - nothing in a folder is executed or trusted: weights are safetensors, and a config is compared with them first;
-- a folder of another format is refused, since its weights could load without an error and mean something else;
+- a folder of format 2 is read with the defaults of its time; one of the first is refused, since its weights would load
+  without an error and mean something else;
 - the file of weights holds their sha256, so that it is never with those of another moment.
 """
 
@@ -25,7 +26,8 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 RUNS = Path("runs")  # where the command line makes its folders
 VOCABULARY = "vocabulary_sha256"  # in a config that the command line wrote, of the characters that the model reads
 CHECKSUM = "sha256"  # in the metadata of weights: see checksum; those of others, and older ones, have none
-FORMAT = 2  # in the first, rotary positions paired the channels i and i + K/2
+FORMAT = 3  # in the first, rotary positions paired the channels i and i + K/2; it is not read
+DENSE = ("gmlp", "amlp")  # in format 2, where these did not name a matrix, it was dense
 
 
 def fingerprint(characters: str) -> str:
@@ -94,7 +96,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     require(isinstance(config, dict), str(file), config, "an object with the arguments of build_model")
     found = config.pop("format", 1)
     config.pop(VOCABULARY, None)
-    require(found == FORMAT, f"the format of {file}", found, f"{FORMAT}; save the model again with this version")
+    require(
+        found in (2, FORMAT), f"the format of {file}", found, f"2 or {FORMAT}; save the model again with this version"
+    )
+    if found == 2 and config.get("name") in DENSE:
+        config.setdefault("weight", "dense")
     return config
 
 

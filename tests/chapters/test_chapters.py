@@ -1,5 +1,5 @@
 """What every chapter owes its reader: equations with code, parts built before they are used, figures that say what they
-show, scaffolding that is folded, exercises with a heading. Read from the text; nothing is executed."""
+show, scaffolding that is folded, exercises with a heading; and every study. Read from the text; nothing is executed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tools.site import pages
 
 NAMES = run_notebooks.chapters()
 every_chapter = pytest.mark.parametrize("name", NAMES)
+every_text = pytest.mark.parametrize("name", run_notebooks.notebooks())
 PICTURE = re.compile(r"^plt\.show\(\)|\bExplorer\(", re.MULTILINE)
 
 
@@ -38,10 +39,12 @@ def first_line(cell):
     return cell.node.source.splitlines()[0]
 
 
-@every_chapter
+@every_text
 def test_every_numbered_equation_is_implemented_where_a_docstring_names_it(name):
     numbers = chapters.equations(name)
-    assert numbers == [f"{int(name[:2])}.{i}" for i in range(1, len(numbers) + 1)], "numbered in their order"
+    assert numbers == [f"{run_notebooks.number(name)}.{i}" for i in range(1, len(numbers) + 1)], (
+        "numbered in their order"
+    )
     assert [number for number in numbers if number not in chapters.implementations(name)] == []
 
 
@@ -87,7 +90,7 @@ def test_no_layer_of_the_package_is_used_before_it_is_built():
     assert early == []
 
 
-@every_chapter
+@every_text
 def test_every_picture_and_table_has_its_number_and_a_caption(name):
     numbers = {"Figure": [], "Table": []}
     for cell, caption in chapters.captioned(name):
@@ -101,11 +104,13 @@ def test_every_picture_and_table_has_its_number_and_a_caption(name):
             sentences = re.split(r"[.:;?!]\s", caption["words"])
             assert len(sentences) >= 2 or caption["kind"] == "Table", f"{caption['name']}: a claim, and how to read it"
     for kind, found in numbers.items():
-        assert found == [f"{int(name[:2])}.{i}" for i in range(1, len(found) + 1)], f"{kind}s in their order"
-    assert numbers["Figure"], "a chapter draws its idea"
+        assert found == [f"{run_notebooks.number(name)}.{i}" for i in range(1, len(found) + 1)], (
+            f"{kind}s in their order"
+        )
+    assert numbers["Figure"], "a chapter draws its idea, a study its answer"
 
 
-@every_chapter
+@every_text
 def test_pictures_say_in_words_what_they_show(name):
     for cell, _ in chapters.captioned(name):
         if re.search(r"^plt\.show\(\)", cell.node.source, re.MULTILINE):
@@ -113,7 +118,7 @@ def test_pictures_say_in_words_what_they_show(name):
             assert len(alt) > 40, first_line(cell)
 
 
-@every_chapter
+@every_text
 def test_scaffolding_is_folded_and_nothing_else(name):
     """Imports alone, assertions alone and long code of a picture fold; what implements an equation never does."""
     for cell in (c for c in chapters.cells(name) if c.is_code and c.node.source.strip()):
@@ -128,7 +133,7 @@ def test_scaffolding_is_folded_and_nothing_else(name):
     assert run_notebooks.untitled(name) == []
 
 
-@every_chapter
+@every_text
 def test_folded_cells_are_titled_forms_in_colab_and_collapsed_in_jupyterlab(name):
     stored = nbformat.read(run_notebooks.ROOT / "notebooks" / f"{name}.ipynb", 4)
     folded = [cell for cell in stored.cells if folding.is_folded(cell)]
@@ -136,22 +141,23 @@ def test_folded_cells_are_titled_forms_in_colab_and_collapsed_in_jupyterlab(name
     for cell in folded:
         assert folding.TITLE.match(cell.source)
         assert cell.metadata["cellView"] == "form"
-        assert cell.metadata["jupyter"] == {"source_hidden": True}
+        assert cell.metadata["jupyter"]["source_hidden"] is True
 
 
-@every_chapter
+@every_text
 def test_the_text_carries_the_tag_alone(name):
     text = (run_notebooks.ROOT / "book" / f"{name}.md").read_text(encoding="utf-8")
     assert not folding.MADE.search(text)
     assert "cellView" not in text
     assert "source_hidden" not in text
+    assert "outputs_hidden" not in text
 
 
 @every_chapter
 def test_exercises_have_headings_kinds_and_difficulties(name):
     found = chapters.exercises(name)
     assert 4 <= len(found) <= 6
-    assert [e.number for e in found] == [f"{int(name[:2])}.{i}" for i in range(1, len(found) + 1)]
+    assert [e.number for e in found] == [f"{run_notebooks.number(name)}.{i}" for i in range(1, len(found) + 1)]
     assert {e.kind for e in found} <= {"Repair", "Question", "Build"}
     assert {e.difficulty for e in found} <= {"easy", "medium", "hard"}
     assert sum(e.kind == "Build" for e in found) >= 2
@@ -174,7 +180,7 @@ def test_each_entry_of_the_package_says_where_the_book_explains_it():
     assert len(entries) > 110
     for module, name in entries:
         says = pages.explained(module, name)
-        if section := re.search(r"Section (\d+\.\d+)", says):
+        if section := re.search(rf"Section ({folding.NUMBER})", says):
             assert section[1] in sections, name
         else:
             page = re.search(r":doc:`/(book/[\w-]+)`", says)[1]
@@ -193,7 +199,25 @@ def test_a_chapter_draws_its_idea_lets_the_reader_predict_and_says_what_came_aft
     assert len(re.findall(r"^\|", after, re.MULTILINE)) >= 7, "a heading, its line, and at least five rows"
 
 
-@every_chapter
+@every_text
 def test_a_chapter_is_markdown_that_every_viewer_shows(name):
     """No directive and no role: JupyterLab, Colab and GitHub would print them."""
     assert re.findall(r"^\s*:{3,}.*|^\s*```\{.*|\{[\w:.-]+\}`[^`]*`", chapters.prose(name), re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("name", run_notebooks.studies())
+def test_a_study_has_its_parts(name):
+    """The answer before any section; then the figure, the design, the tables, and what stands against them."""
+    text, number = chapters.prose(name), run_notebooks.number(name)
+    assert chapters.title(name)[0] == number
+    sections = [title for _, title in chapters.SECTION.findall(text)]
+    assert sections[0] == "The design"
+    assert sections[-3:] == ["What would undo it", "What it does not say", "Make it again"]
+    before = text.partition("\n## ")[0]
+    assert f"**Figure {number}.1.**" in before
+    answer = before.split("\n\n")[1]
+    assert len(re.findall(r"[.?!](?=\s|$)", answer)) == 3, "the answer in three sentences"
+    assert "`python experiments/" in text.partition("Make it again")[2] or "```\npython experiments/" in text
+    design = text.partition(" The design\n")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^- ", design, re.MULTILINE)) == 5, "the design in five lines"
+    assert chapters.exercises(name) == []

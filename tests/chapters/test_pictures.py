@@ -22,8 +22,8 @@ PNG = base64.b64encode(b"x" * 400).decode()
 
 
 def stored():
-    """The metadata of every numbered picture of the chapters, by its anchor, and the bytes of its PNG."""
-    for name in run_notebooks.chapters():
+    """The metadata of every numbered picture of the notebooks, by its anchor, and the bytes of its PNG."""
+    for name in run_notebooks.notebooks():
         for cell, following in pairwise(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4).cells):
             caption = folding.CAPTION.match(following.source.lstrip())
             for output in cell.get("outputs", []):
@@ -55,7 +55,7 @@ def test_the_site_shows_the_svg():
     for name, anchor, about, _ in stored():
         page = (SITE / f"{name}.html").read_text(encoding="utf-8")
         figure = re.search(rf'<figure[^>]*id="{anchor}".*?</figure>', page, re.DOTALL)[0]
-        assert (f'src="../_images/{anchor}.svg"' in figure) == ("vector" in about)
+        assert (f'/_images/{anchor}.svg"' in figure) == ("vector" in about)
 
 
 def cell(svg):

@@ -225,7 +225,7 @@ BAD = {
         lambda: gated(weight="sparse"), ValueError, ["weight is 'sparse'", "'dense'", "'toeplitz'"]),
     "fft of a dense matrix": (lambda: gated(fft=True), ValueError, ["fft is True", "not Toeplitz"]),
     "model: fft of a dense matrix": (
-        lambda: build_model("gmlp", vocab_size=5, fft=True), ValueError, ["fft is True", "not Toeplitz"]),
+        lambda: build_model("dense-gmlp", vocab_size=5, fft=True), ValueError, ["fft is True", "not Toeplitz"]),
     "model: another attention than the name says": (
         lambda: build_model("amlp", vocab_size=5, d_attention=32), ValueError, ["d_attention is 32", "64"]),
     "causal that is not a bool": (lambda: gated(causal=None), TypeError, ["causal is None", "True or False"]),

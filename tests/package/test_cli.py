@@ -87,7 +87,7 @@ def test_help_explains_every_option_and_its_default(command, name):
         options |= {f.name: f.default for f in (*fields(TrainingConfig), *fields(Execution))}
         assert options.pop("name") is None  # it has no flag
     options = {option: default for option, default in options.items() if default is not inspect.Parameter.empty}
-    assert len(options) == {"train": 25, "resume": 0, "generate": 5, "evaluate": 3}[name]
+    assert len(options) == {"train": 26, "resume": 0, "generate": 5, "evaluate": 3}[name]
     plain = " ".join(out.partition("\noptions:\n")[2].split()) + " --"
     for option, default in options.items():
         flag = f"--{option.replace('_', '-')}"
@@ -291,7 +291,9 @@ def test_generation_refuses_a_folder_that_is_not_there(command):
 def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(command, monkeypatch, line):
     asked = []
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: asked.append(1))
-    one_line_of(command(*line, "run/foo"), "folder is 'run/foo'; expected a folder that `train` saved, or one of gmlp,")
+    one_line_of(
+        command(*line, "run/foo"), "folder is 'run/foo'; expected a folder that `train` saved, or one of dense-gmlp,"
+    )
     assert not asked
 
 

@@ -145,6 +145,6 @@ def run(protocol: int, name: str, seed: int = 0, loss: float = 1.0) -> dict:
 def test_a_label_that_means_two_models_is_told_apart_by_its_protocol():
     both = [run(2, "gMLP"), run(3, "gMLP", loss=2.0)]
     losses, _ = by_model(both)
-    assert losses == {"gMLP": {0: 1.0}, "gMLP Toeplitz": {0: 2.0}}
+    assert losses == {"dense gMLP": {0: 1.0}, "gMLP": {0: 2.0}}
     with pytest.raises(ValueError, match=r"the protocol of 'gMLP, 0.8M' is \[2, 3\]; expected one: a label may mean"):
         by_label(both)

@@ -95,7 +95,9 @@ def test_resolution_is_dots_per_inch():
 
 def test_a_frame_has_the_colors_of_its_figure():
     """A dark blue was once drawn in the green of a circle, which few pixels have."""
-    figure = figures.digit_filters(torch.linspace(-1, 1, 64).pow(3).expand(64, 64) + 0.1 * torch.randn(64, 64), 8)
+    figure = figures.digit_filters(
+        torch.linspace(-1, 1, 64).pow(3).expand(64, 64) + 0.1 * torch.randn(64, 64), 8, [(1, 1), (6, 6)]
+    )
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=120, facecolor="white")
     plt.close(figure)

@@ -186,6 +186,17 @@ def test_comparison_is_by_steps_and_by_seconds(metrics):
         [figures.COLORS[name] for name in ("transformer", "primer-ez")]
     ] * 2
     assert steps.get_ylim()[1] == seconds.get_ylim()[1] == 2.6
+    assert not steps.texts, "the target is reached at the end only"
+
+
+def test_of_two_runs_the_second_is_marked_where_it_reaches_the_target():
+    first, second = (
+        Metrics({"step": s, "seconds": s * slow, "train_loss": 2.0, "validation_loss": loss} for s, loss in run)
+        for slow, run in ((1.0, ((0, 3.0), (50, 2.4), (100, 2.2))), (1.1, ((0, 3.0), (50, 2.1), (100, 2.0))))
+    )
+    steps, seconds = figures.compare_losses({"transformer": first, "primer-ez": second}, target=2.2).axes
+    assert [ax.texts[0].get_text() for ax in (steps, seconds)] == ["50% ", "55% "]
+    assert [list(ax.lines[-1].get_xdata()) for ax in (steps, seconds)] == [[50, 50], [50 * 1.1] * 2]
 
 
 def test_curves_have_a_panel_each_and_the_models_colors():
@@ -224,6 +235,9 @@ def test_differences_are_grey_where_the_interval_holds_zero():
     colors = [line.get_color() for line in means]
     assert len(set(colors)) == 3
     assert colors[2] == "#777777"
+    (ax,) = figures.differences(rows, "loss", unsure=["worse"]).axes
+    assert [line.get_color() == "#777777" for line in ax.lines[2:9:3]] == [False, True, True]
+    assert [line.get_markerfacecolor() == "white" for line in ax.lines[2:9:3]] == [False, True, True]
 
 
 @pytest.mark.parametrize("d_attention", [None, 4])

@@ -36,7 +36,7 @@ def test_a_run_is_drawn_in_the_band_around_the_mean():
     heights = ax.collections[0].get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((2.25, 3.25))
     assert ax.lines[0].get_ydata() == pytest.approx([2.9, 2.4])
-    assert (ax.lines[0].get_color(), ax.lines[0].get_marker()) == figures.MODELS["gmlp"]
+    assert (ax.lines[0].get_color(), ax.lines[0].get_marker()) == figures.MODELS["dense-gmlp"]
 
 
 def test_rows_of_a_learned_matrix_are_aligned_at_the_diagonal():
@@ -47,9 +47,10 @@ def test_rows_of_a_learned_matrix_are_aligned_at_the_diagonal():
         assert torch.as_tensor(line.get_ydata()).tolist() == [0, 0.5, 0, 0, 0]
 
 
-def test_filters_stand_where_their_pixel_is_and_it_is_circled():
+def test_a_pixel_is_circled_in_the_image_that_its_gate_reads():
     weight = torch.eye(4)  # each pixel reads itself
-    (ax,) = figures.digit_filters(weight, 2).axes
-    canvas = ax.images[0].get_array()
-    for x, y in zip(*ax.lines[0].get_data(), strict=True):
-        assert canvas[int(y), int(x)] == 1
+    axes = figures.digit_filters(weight, 2, [(0, 1), (1, 0)]).axes
+    assert len(axes) == 2
+    for ax in axes:
+        (x,), (y,) = ax.lines[0].get_data()
+        assert ax.images[0].get_array()[y, x] == 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from legible import DRAWINGS
 
 from efficient_transformers import figures
+from efficient_transformers.book.figures import head_to_head
 
 pytestmark = DRAWINGS
 
@@ -37,3 +40,21 @@ def test_growth_is_logarithmic_and_ends_where_a_model_does():
     for ax in figures.growth({"seconds": lines, "memory (MiB)": lines}).axes:
         assert ax.get_xscale() == ax.get_yscale() == "log"
         assert [list(line.get_xdata()) for line in ax.lines] == [[128, 256, 512], [128, 256]]
+
+
+def test_differences_by_length_end_with_their_names_and_hollow_marks_are_not_sure():
+    lines = {"gMLP": {500: (-0.15, True), 2000: (-0.08, False)}, "gMLP, 4 blocks": {500: (-0.2, True)}}
+    (ax,) = figures.by_length({"steps": lines}, "nats").axes
+    assert [text.get_text() for text in ax.texts] == ["gMLP, 4 blocks", "gMLP"]
+    marks = {(m.get_xdata()[0], m.get_ydata()[0]): m for m in ax.lines if m.get_marker() == "P"}
+    assert [mark.get_markerfacecolor() == "white" for mark in marks.values()] == [False, True, False]
+    assert {mark.get_color() for mark in marks.values()} == {figures.COLORS["gMLP"]}
+
+
+@pytest.mark.parametrize("heights", [[0.0, 0.01, 0.02], [0.02, 0.0, 0.01], [0.5, 0.5, 0.5, 3.0], []])
+def test_labels_keep_their_order_and_a_distance(heights):
+    placed = head_to_head.apart(heights, 0.1)
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    gaps = [placed[b] - placed[a] for a, b in pairwise(order)]
+    assert all(gap > 0.099 for gap in gaps)
+    assert sum(placed) == pytest.approx(sum(heights))

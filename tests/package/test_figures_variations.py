@@ -27,12 +27,14 @@ def drawings():
     line = (torch.linspace(0, 0.5, 9), torch.ones(9))
     yield figures.knobs()
     yield figures.waves({"a": (wave, wave / 2), "b": (wave, wave)})
+    yield figures.arrows(torch.tensor([0.5, 0.2, 0.2]), {"constant": 0, "a cycle in 4 tokens": 1 / 4})
     yield figures.gains({"kernel": line})
     yield figures.gains({"kernel": line}, {"text": line})
     yield figures.kernel_owners({"all": CausalDepthwiseConv(8, 2, sharing="all"), "heads": CausalDepthwiseConv(8, 2)})
     yield figures.gain_map(
         {f"layer {i}": {"keys": torch.rand(2, 4, 3), "values": torch.rand(2, 4, 3)} for i in range(4)}, torch.ones(3)
     )
+    yield figures.shares([250, 500, 8000], {kind: [0.0, 0.1, 0.5] for kind in ("queries", "keys", "values")}, 0.57)
     yield figures.attention_maps({f"head {h}": torch.eye(5) for h in range(4)}, "To be")
     yield figures.differences({"a": comparison(0.1, True), "b": comparison(0.0, False)}, "difference")
 
@@ -43,6 +45,20 @@ def test_drawings_fit_the_page_and_their_text_is_large_enough():
         assert figure.get_size_inches()[0] <= 5.6
         sizes = [t.get_fontsize() for t in figure.findobj(plt.Text) if t.get_text()]
         assert min(sizes) >= 10, "nothing is smaller than the style's default"
+
+
+def test_the_arrows_of_a_kernel_end_at_its_gain():
+    figure = figures.arrows(torch.tensor([1 / 2, 1 / 6, 1 / 6]), {"a": 0, "b": 1 / 4, "c": 1 / 2})
+    assert [ax.get_title() for ax in figure.axes] == ["a\n0.83 is left", "b\n0.37 is left", "c\n0.50 is left"]
+
+
+def test_kernels_that_crossed_the_diagonal_stand_out():
+    crossed = torch.tensor([[[1.0, -1.0, 0.0], [0.5, 0.2, 0.2]]])  # the first passes more of an alternation
+    kinds = {"keys": crossed, "values": crossed[:, 1:]}
+    figure = figures.gain_map({f"layer {i}": kinds for i in range(4)}, torch.ones(3))
+    lines = figure.axes[0].lines
+    assert [len(line.get_xdata()) for line in lines if line.get_marker() == "o"] == [1, 0]
+    assert [len(line.get_xdata()) for line in lines if line.get_marker() == "."] == [1, 1]
 
 
 def test_the_gains_of_a_kernel_are_its_sum_and_its_alternating_sum():
@@ -68,7 +84,7 @@ DRAWN = {  # for each exercise that speaks of the future, what an answer that se
     "4.1": ("that window ends at token 4", 6),
     "4.4": ("shows its readers 3 future tokens", 12),
     "5.1": ("the norm still goes along the sequence", 36),
-    "5.4": ("your block sees the future", 15),
+    "5.4": ("your block sees the future", 10),
     "5.5": ("tokens of one piece", 6),
 }
 

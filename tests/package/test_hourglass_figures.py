@@ -17,13 +17,28 @@ def spans(ax, y):
     return [(round(box.get_x() + 0.44), round(box.get_x() + box.get_width() - 0.44)) for box in boxes]
 
 
-@pytest.mark.parametrize("factor", [2, 4, 8])
+@pytest.mark.parametrize("factor", [1, 2, 4, 8])
 def test_a_waist_has_a_box_for_each_vector_and_windows_end_at_multiples(factor):
-    ax = figures.waist(factor, tokens=24).axes[0]
+    ax = figures.waist(factor, {"8 plain layers": 2.0}, tokens=24).axes[0]
     assert spans(ax, 0) == spans(ax, 2) == [(t, t) for t in range(24)]
     assert spans(ax, 1) == [(end - factor + 1, end) for end in range(0, 24, factor)]
     lit = [box for box in ax.patches if to_hex(box.get_facecolor()).upper() == LIT]
     assert len(lit) == 2 * factor + 1  # what is read, the window, and who reads it
+
+
+def test_below_a_waist_are_costs_as_shares_of_the_first():
+    _, ax = figures.waist(4, {"8 plain layers": 20.0, "this hourglass": 7.6}).axes
+    assert [bar.get_width() for bar in ax.patches] == [1.0, 0.38]
+    assert [text.get_text() for text in ax.texts] == ["100%", "38%"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["8 plain layers", "this hourglass"]
+
+
+def test_losses_by_steps_have_a_dot_for_each_seed_and_a_name_beside_the_mean():
+    (ax,) = figures.losses_by_steps({"2 layers": (700, [1.0, 2.0])}, {"factor 4": (400, [3.0, 3.0])}).axes
+    assert [list(line.get_ydata()) for line in ax.lines] == [[1.0, 2.0], [1.5], [3.0, 3.0], [3.0]]
+    left, right = ax.texts
+    assert (left.get_text(), left.get_ha(), left.xy) == ("2 layers", "right", (700, 1.5))
+    assert (right.get_text(), right.get_ha(), right.xy) == ("factor 4", "left", (400, 3.0))
 
 
 def test_the_worked_example_is_drawn_with_its_numbers():
@@ -54,18 +69,6 @@ def test_stairs_start_at_zero_and_the_legend_has_the_mean():
     assert [list(line.get_ydata()) for line in ax.lines[:2]] == [[0.0, 0.0], [0.0, 0.5]]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["baseline (2.00)", "steep (3.25)"]
     assert ax.get_xticks().tolist() == [0, 1]
-
-
-def test_window_attention_has_a_panel_for_each_head_and_names_characters():
-    weights = torch.zeros(2, 8, 2)
-    weights[:, :, 0] = 1.0
-    *panels, _ = figures.window_attention(weights, "a b\n$cde", 4).axes
-    assert len(panels) == 2
-    assert panels[0].images[0].get_array().shape == (2, 8)  # windows from top to bottom
-    assert [tick.get_text() for tick in panels[-1].get_xticklabels()] == ["a", "·", "b", "¶", r"\$", "c", "d", "e"]
-    x, y = panels[0].lines[0].get_data()
-    assert list(x) == [-0.5, 3.5, 7.5]
-    assert list(y) == [-0.5, 0.5, 1.5]
 
 
 def test_costs_are_stacked_on_one_axis_of_lengths():

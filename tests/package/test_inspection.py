@@ -286,7 +286,7 @@ def test_the_cost_model_counts_each_parameter_once_per_use(name, options):
 
 def test_a_causal_matrix_counts_as_its_lower_triangle_and_is_read_row_by_row():
     options = {"vocab_size": 5, "d_model": 8, "n_heads": 2, "n_layers": 3, "max_seq_len": 10}
-    dense, toeplitz = build_model("gmlp", **options), build_model("gmlp", weight="toeplitz", **options)
+    dense, toeplitz = build_model("dense-gmlp", **options), build_model("gmlp", **options)
     assert effective_parameters(dense) == parameter_count(dense) - 3 * 45
     assert effective_parameters(toeplitz) == parameter_count(toeplitz)
     two_sided = SpatialGatingUnit(4, 10, causal=False)

@@ -1,5 +1,6 @@
 """Families and their options, starting weights, what an import costs, and what a printed model says."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -28,12 +29,13 @@ from efficient_transformers.models import FAMILIES, find_family
 SIZES = {"vocab_size": 7, "d_model": 8, "n_heads": 2, "max_seq_len": 12}
 ATTENTION = "n_heads=2, rotary=True, causal=True"
 CONVOLUTION = "8, n_heads=2, kernel_size=3, dilation=1, kernels="
-PRINTED = {  # of each family
+PRINTED = {  # of each family, and of a variation that prints something else
     "transformer": [ATTENTION],
     "primer-ez": [ATTENTION, CONVOLUTION],
     "primer": [ATTENTION, CONVOLUTION, "PrimerNorm(8, eps=1e-06)"],
     "hourglass": [ATTENTION, "factor=4, causal=True"],
-    "gmlp": ["gate='split', weight='dense', max_seq_len=12, causal=True, fft=False"],
+    "gmlp": ["gate='split', weight='toeplitz', max_seq_len=12, causal=True, fft=False"],
+    "dense-gmlp": ["gate='split', weight='dense', max_seq_len=12, causal=True, fft=False"],
 }
 HEAVY = (
     "IPython",
@@ -94,6 +96,14 @@ def test_a_config_makes_the_same_model_again(name):
 
 
 @every_model
+def test_each_layer_of_a_new_model_is_drawn_for_itself(name):
+    layers = [m for m in build_model(name, **SIZES).modules() if isinstance(m, TransformerLayer | GMLPBlock)]
+    drawn = [next(p for p in layer.parameters() if p.dim() == 2 and p.any()) for layer in layers]
+    assert len(drawn) > 1
+    assert not any(torch.equal(a, b) for a, b in itertools.combinations(drawn, 2))
+
+
+@every_model
 def test_layers_begin_as_the_identity_unless_a_norm_follows(name):
     model = build_model(name, **SIZES).double()
     x = torch.randn(2, 9, 8, dtype=torch.float64)
@@ -118,7 +128,7 @@ def test_initialize_serves_layers_in_a_model_of_ones_own():
 def test_a_printed_model_says_what_matters(name):
     printed = str(build_model(name, **SIZES))
     assert set(re.findall(r"(\w+)\(\)", printed)) <= {"ReLU", "SquaredReLU"}  # who has sizes tells them
-    for part in PRINTED[find_family(name)[0]]:
+    for part in PRINTED[name if name in PRINTED else find_family(name)[0]]:
         assert part in printed
 
 

@@ -26,7 +26,7 @@ from efficient_transformers.studies.protocol import TEST_TARGETS, TUNING_TARGETS
 from efficient_transformers.training.evaluation import score
 from efficient_transformers.training.runs import load
 
-NAMES = ["gmlp", "gmlp-toeplitz", "hourglass", "primer-ez", "transformer"]
+NAMES = ["dense-gmlp", "gmlp", "hourglass", "primer-ez", "transformer"]
 
 every_name = pytest.mark.parametrize("name", NAMES)
 
@@ -34,7 +34,7 @@ every_name = pytest.mark.parametrize("name", NAMES)
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
     """A place with two small models, in the form of those that ship; of ``drawn`` there are snapshots."""
-    model = build_model("gmlp", vocab_size=9, d_model=8, n_layers=2, d_ff=12, max_seq_len=10)
+    model = build_model("dense-gmlp", vocab_size=9, d_model=8, n_layers=2, d_ff=12, max_seq_len=10)
     for name, files in {"small": [saving.WEIGHTS], "drawn": [saving.WEIGHTS, pretrained.SNAPSHOTS]}.items():
         folder = tmp_path / name
         saving.write(folder, model.config, pretrained.pack(model.state_dict()))
@@ -114,7 +114,7 @@ def test_the_weights_are_small():
     assert sum(sizes.values()) <= 16
     for file, size in sizes.items():
         if file.name == saving.WEIGHTS:
-            assert size <= (2.2 if file.parent.name == "gmlp" else 1.8), file
+            assert size <= (2.2 if file.parent.name == "dense-gmlp" else 1.8), file
 
 
 @pytest.mark.parametrize("name", weights.WITH_SNAPSHOTS)
@@ -195,3 +195,25 @@ def test_the_command_line_writes_with_a_shipped_model(command):
     code, _, err = command("generate", "primer-typo")
     assert code == 2
     assert ", ".join(NAMES) in err
+
+
+def test_a_name_that_a_model_had_ends_in_a_sentence_with_the_new_one(command):
+    sentence = "folder is 'gmlp-toeplitz'; expected 'gmlp', which is the new name of this model"
+    with pytest.raises(ValueError, match=sentence):
+        LanguageModel.from_pretrained("gmlp-toeplitz")
+    for line in (
+        ("generate", "gmlp-toeplitz"),
+        ("evaluate", "gmlp-toeplitz", "--corpus", "shakespeare"),
+        ("train", "--init", "gmlp-toeplitz"),
+    ):
+        code, out, err = command(*line)
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert sentence in err
+
+
+def test_cards_say_the_names_that_models_had():
+    formerly = {name: pretrained_card(name).get("formerly") for name in NAMES}
+    assert formerly == dict.fromkeys(NAMES) | {"gmlp": "gmlp-toeplitz", "dense-gmlp": "gmlp"}
+    assert pretrained_card("gmlp")["model"]["weight"] == "toeplitz"
+    assert pretrained_card("dense-gmlp")["model"]["weight"] == "dense"

@@ -159,8 +159,10 @@ def test_a_last_line_that_lacks_only_its_end_is_a_record(runs, tmp_path, counted
 
 
 def test_options_of_old_records_have_todays_names():
-    record = study.current({"run": {"options": {"start": "random", "d_model": 8}}})
+    record = study.current({"run": {"model": "transformer", "options": {"start": "random", "d_model": 8}}})
     assert record["run"]["options"] == {"init": "random", "d_model": 8}
+    record = study.current({"run": {"model": "gmlp", "options": {"d_model": 8}}})
+    assert record["run"]["options"] == {"d_model": 8, "weight": "dense"}
 
 
 def test_where_python_finds_the_source_alone_it_says_to_install_the_package(monkeypatch):

@@ -139,13 +139,13 @@ def test_a_gate_may_start_with_another_bias_and_nothing_else():
 
 
 def test_a_gmlp_may_start_with_a_wide_matrix_or_a_last_one_that_is_not_zero_and_nothing_else():
-    usual = made("gmlp").state_dict()
+    usual = made("dense-gmlp").state_dict()
     for options, names in (
         ({"within": 0.1}, {"gate.weight"}),
         ({"last_zero": False}, {"down.weight"}),
         ({"within": 0.1, "last_zero": False}, {"gate.weight", "down.weight"}),
     ):
-        changed = made("changed-gates", **options)
+        changed = made("changed-gates", weight="dense", **options)
         differs = {key for key, value in changed.state_dict().items() if not torch.equal(value, usual[key])}
         assert differs == {f"body.{n}.{name}" for n in range(3) for name in names}
         for block in changed.body if "within" in options else ():
@@ -230,8 +230,7 @@ def test_a_model_with_other_layers_is_not_saved_as_one_with_those_of_its_name(tm
 @pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 def test_every_declared_model_can_be_built(study):
     for entry in {(e.model, str(e.options)): e for e in study.entries}.values():
+        vocabulary = entry.subwords or VOCABULARIES[entry.corpus]
         with torch.device("meta"):
-            model = build(
-                entry.model, vocab_size=entry.tokens(VOCABULARIES[entry.corpus]), **entry.describe(1.0, 0)["options"]
-            )
+            model = build(entry.model, vocab_size=entry.tokens(vocabulary), **entry.describe(1.0, 0)["options"])
         assert model.max_seq_len == entry.seq_len

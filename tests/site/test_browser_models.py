@@ -222,7 +222,7 @@ def test_a_model_that_ships(page, name):
     text = load_corpus("shakespeare-with-test", vocabulary=vocabulary).validation.long()
     make(page, contents(pretrained.SHIPPED / name))
     script = gzip.compress(models.as_script(pretrained.SHIPPED / name).encode(), 6)  # as a server sends it
-    assert len(script) <= (2.2e6 if name == "gmlp" else 1.8e6)
+    assert len(script) <= (2.2e6 if name == "dense-gmlp" else 1.8e6)
     for start in torch.linspace(0, len(text) - 200, 10).long():
         tokens = text[start : start + 128]
         with torch.no_grad():
@@ -275,6 +275,14 @@ def refused(page, config, weights):
     return str(error.value)
 
 
+def test_a_folder_of_format_2_that_names_no_matrix_is_dense(page, tmp_path):
+    model = build_model("dense-gmlp", vocab_size=VOCAB, d_model=16, n_layers=2, max_seq_len=MAX_LEN)
+    config, weights = folder_of(model, tmp_path)
+    unnamed = {key: value for key, value in config.items() if key != "weight"}
+    make(page, [unnamed | {"format": 2}, weights])
+    assert "the shape of body.0.gate.weight" in refused(page, unnamed, weights)
+
+
 def test_bad_files_are_refused_with_a_sentence(page, tmp_path):
     model = build_model("gmlp", vocab_size=VOCAB, d_model=16, n_layers=2, max_seq_len=MAX_LEN)
     config, weights = folder_of(model, tmp_path)
@@ -284,7 +292,7 @@ def test_bad_files_are_refused_with_a_sentence(page, tmp_path):
         return base64.b64encode(data).decode()
 
     for changed, said in (
-        ({"format": 1}, "the format of config.json is 1; expected 2; save the model again"),
+        ({"format": 1}, "the format of config.json is 1; expected 2 or 3; save the model again"),
         ({"name": "mamba"}, "the model's name is “mamba”; expected one of “transformer”, “primer-ez”"),
         ({"tying": False}, "an option is “tying”; expected one of"),
         ({"gate": "open"}, "gate is “open”; expected one of “split”"),
@@ -335,6 +343,12 @@ def test_bad_texts_are_refused_with_a_sentence(page, tmp_path):
             cache.owner = {};
             model.forward([1], cache);
         }""")
+
+
+def test_a_model_of_subwords_is_not_made_into_a_script(tmp_path):
+    (tmp_path / "vocabulary.json").write_text('{"tokens": "subwords", "merges": []}')
+    with pytest.raises(ValueError, match=r"the tokens of .* is 'subwords'; expected characters or bytes"):
+        models.as_script(tmp_path)
 
 
 def test_the_script_is_small():
@@ -574,14 +588,19 @@ def test_a_model_of_one_s_own(visit, site, home):
     good = {name: (bad / name).read_bytes() for name in ("config.json", "model.safetensors", "vocabulary.json")}
     for name, content, said in (
         ("config.json", b"hello", "config.json is not JSON"),
-        ("config.json", good["config.json"].replace(b'"format": 2', b'"format": 1'), "The format of config.json is 1"),
+        ("config.json", good["config.json"].replace(b'"format": 3', b'"format": 1'), "The format of config.json is 1"),
         ("config.json", b"[]", "The format of config.json is 1; expected 2"),
         ("config.json", b"7", "config.json is 7; expected an object"),
         ("config.json", b"null", "config.json is null; expected an object"),
         ("model.safetensors", b"PK a zip", "model.safetensors does not hold weights"),
         ("vocabulary.json", b'{"characters": "abc"}', "The number of characters in vocabulary.json is 3; expected 256"),
         ("vocabulary.json", json.dumps({"characters": "".join(map(chr, range(1, 257)))}).encode(), "The sha256 of"),
-        ("vocabulary.json", b'{"words": []}', "expected an object with the characters of the vocabulary"),
+        (
+            "vocabulary.json",
+            b'{"tokens": "subwords", "merges": []}',
+            "expected an object with characters or bytes",
+        ),
+        ("vocabulary.json", b'{"words": []}', "expected an object with characters or bytes"),
     ):
         (bad / name).write_bytes(content)
         files.set_input_files([bad / name for name in good])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,18 @@ from efficient_transformers import (
     leak_map,
     pretrained_snapshots,
 )
-from efficient_transformers.book.instruments import FOLDER, KernelBench, LeakLab, ReadingLamp, script, shipped_kernels
+from efficient_transformers.book.instruments import (
+    FOLDER,
+    Bet,
+    Guess,
+    KernelBench,
+    LeakLab,
+    ReadingLamp,
+    script,
+    shipped_kernels,
+)
 from efficient_transformers.layers.resampling import AvgPoolShortening
+from efficient_transformers.studies.evidence import compare
 from efficient_transformers.training.runs import load
 from tools.make import browser
 from tools.notebooks import run_notebooks
@@ -109,6 +120,17 @@ def show(page, instrument):
     head = f'<html lang="en"><head><title>{title}</title></head>'
     page.goto("about:blank")  # a new document: Chromium would not let an old one capture the pointer
     page.set_content(f"{head}<body><main><h1>{title}</h1>{instrument._repr_html_()}</main></body></html>")
+
+
+def test_a_guess_is_answered_when_it_is_made_and_a_second_one_takes_its_place(page):
+    show(page, Guess({"The first": ("a < b\n¶", "Yes."), "The second": ("To be", "No.")}))
+    assert page.locator("pre").first.inner_text() == "a < b\n¶"
+    answers = page.locator("details p")
+    assert [answers.nth(i).is_visible() for i in (0, 1)] == [False, False]
+    for i, choice in enumerate(("The first", "The second")):
+        page.get_by_text(choice).press("Enter")
+        assert [answers.nth(j).is_visible() for j in (0, 1)] == [i == 0, i == 1]
+    assert violations(page) == []
 
 
 def random_settings(page, n):
@@ -325,7 +347,7 @@ def test_what_the_lamp_shades_is_what_the_shipped_models_read(page):
     show(page, lamp)
     maps = {"attention": "transformer", "convolved": "primer-ez"}
     maps = {strip: [shipped_attention(name, line) for line in lamp.lines] for strip, name in maps.items()}
-    gates = pretrained_snapshots("gmlp") | {8000: LanguageModel.from_pretrained("gmlp").state_dict()}
+    gates = pretrained_snapshots("dense-gmlp") | {8000: LanguageModel.from_pretrained("dense-gmlp").state_dict()}
     chance, settings, expected = random.Random(0), [], []
     for _ in range(100):
         number, mean = chance.randrange(2), chance.random() < 0.5
@@ -345,7 +367,7 @@ def test_what_the_lamp_shades_is_what_the_shipped_models_read(page):
 
 def test_the_lamp_says_how_toeplitz_a_gate_is_and_averages_it(page):
     show(page, ReadingLamp("gate"))
-    gate = LanguageModel.from_pretrained("gmlp").state_dict()["body.0.gate.weight"][:31, :31].tril()
+    gate = LanguageModel.from_pretrained("dense-gmlp").state_dict()["body.0.gate.weight"][:31, :31].tril()
     share = (averaged(gate).square().sum() / gate.square().sum()).item()
     assert f"τ = {share:.2f}" in page.inner_text(".strip .name")
     page.click("text=Replace diagonals")
@@ -353,6 +375,21 @@ def test_the_lamp_says_how_toeplitz_a_gate_is_and_averages_it(page):
     before = page.evaluate(SHADES, "gate")
     page.click("text=“Once more")
     assert page.evaluate(SHADES, "gate")[: len(before)] == before  # the gate reads every line alike
+
+
+def test_a_simple_lamp_shows_one_head_and_one_block_without_a_number(page):
+    lamp = ReadingLamp("attention", "gate", simple=True)
+    show(page, lamp)
+    assert page.locator("label").count() == 1  # character
+    assert page.locator(".strip .name").all_inner_texts() == ["Attention", "The gate"]
+    assert not re.search(r"\d[.%]|%|τ", page.inner_text("p[aria-live]"))
+    row = shipped_attention("transformer", lamp.lines[0])[1, 1, -1]
+    assert page.evaluate(SHADES, "attention") == pytest.approx((row / row.max()).tolist(), abs=0.02)
+    attention, gate = (page.evaluate(SHADES, strip) for strip in ("attention", "gate"))
+    page.click("text=“Once more")
+    moved, stays = (page.evaluate(SHADES, strip) for strip in ("attention", "gate"))
+    assert stays[: len(gate)] == gate
+    assert max(abs(a - b) for a, b in zip(attention, moved, strict=False)) > 0.5
 
 
 def test_touching_a_character_moves_the_lamp_and_arrows_move_it_on(page):
@@ -381,6 +418,67 @@ def test_a_link_restores_a_kernel(page, tmp_path):
     assert again == "#kernel-bench?d=3&f=0.40&w=1+-1+0.1667"
     page.goto(f"{file.as_uri()}#kernel-bench?of=keys&layer=2&channel=5&step=1000")  # the same page: no load
     assert "The kernel of keys in layer 2, channel 5, at training step 1,000" in page.inner_text("p[aria-live]")
+
+
+@pytest.fixture(scope="module")
+def bet():
+    """One whose queries alone are not told apart from nothing."""
+    means = {"q": -0.001, "k": -0.02, "v": -0.06, "qk": -0.02, "qv": -0.05, "kv": -0.07, "qkv": -0.055}
+    zeros = dict.fromkeys(range(5), 0.0)
+    noise = (-0.004, -0.002, 0.0, 0.002, 0.004)
+    return Bet(compare({s: ({i: mean + e for i, e in enumerate(noise)}, zeros) for s, mean in means.items()}))
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_bet_opens_by_keys_and_marks_the_row_of_the_choice_without_a_script(chromium, tmp_path, bet, scripts):
+    file = tmp_path / "bet.html"
+    file.write_text(f"<meta charset=utf-8>{bet._repr_html_()}", encoding="utf-8")
+    tab = chromium.new_page(java_script_enabled=scripts)
+    tab.goto(file.as_uri())
+    drawn, row = tab.locator(".drawn"), tab.locator(".subset.v")
+    assert not drawn.is_visible()
+    for _ in range(3):
+        tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    assert drawn.is_visible()
+    assert tab.locator("details[open]").count() == 1
+    assert "Values alone do as well as all three." in tab.inner_text("details.v")
+    paint = "e => getComputedStyle(e).backgroundColor"
+    assert row.evaluate(paint) != tab.locator(".subset.k").evaluate(paint) == "rgba(0, 0, 0, 0)"
+    tab.close()
+
+
+def test_a_bet_draws_what_it_was_given(page, bet):
+    show(page, bet)
+    page.locator("summary").first.click()
+    names = page.locator(".subset > span:first-child").all_inner_texts()[:7]
+    assert names == ["keys and values", "values", "all three", "queries and values", *names[4:6], "queries"]
+    for letters, found in bet.rows.items():
+        row = page.locator(f".subset.{letters}")
+        assert row.locator("b.sure").count() == found.told_apart == (letters != "q")
+        zero, mean, low, high, *dots = row.evaluate(
+            """row => ["s", "b", "u", "u", "i", "i", "i", "i", "i"].map((tag, n) => {
+                const box = row.querySelectorAll(tag)[n < 4 ? 0 : n - 4].getBoundingClientRect();
+                return n === 2 ? box.left : n === 3 ? box.right : n === 0 ? box.left : (box.left + box.right) / 2;
+            })"""
+        )
+        width = row.locator(".axis").bounding_box()["width"] / bet.width  # pixels for a nat
+        wanted = [(value - found.mean) * width for value in (0, found.low, found.high, *found.values)]
+        assert [place - mean for place in (zero, low, high, *dots)] == pytest.approx(wanted, abs=1.5)
+
+
+def test_a_bet_refuses_what_is_not_the_seven_subsets(bet):
+    with pytest.raises(ValueError, match=r"subsets is .*; expected one comparison for each of"):
+        Bet({"q": bet.rows["q"]})
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_axe_finds_nothing_in_a_bet(page, bet, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    show(page, bet)
+    page.locator("summary").last.click()
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 # The height of an instrument after each of n moves of a slider or a button, as by chance.
@@ -418,7 +516,7 @@ def test_nothing_moves_below_an_instrument_of_the_site(page, address, path):
     for width in (320, 390, 700, 1280, 1366):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(300)  # the sidebar takes its time
-        heights = [set(root.evaluate(WALK, 100)) for root in page.locator(".instrument").all()]
+        heights = [set(root.evaluate(WALK, 100)) for root in page.locator(".instrument:not(.bet, .guess)").all()]
         assert heights
         assert {len(found) for found in heights} == {1}
 
@@ -437,6 +535,10 @@ def test_without_javascript_a_still_and_its_sentence_remain(page):
     assert "leave 0.37 of a wave" in repr(KernelBench())
     assert shipped_attention("transformer", "To be, or not to be")[0, 0, -1].argmax() == 18
     assert "of “To be, or not to be” reads itself most" in repr(ReadingLamp())
+    gate = LanguageModel.from_pretrained("dense-gmlp").state_dict()["body.0.gate.weight"]
+    back = 18 - gate[18, :19].abs().argmax()
+    assert f"; in block 1 of the dense-gmlp that ships, it reads the one {back} back most" in repr(ReadingLamp())
+    assert "block 1" not in repr(ReadingLamp("attention"))
     with pytest.raises(ValueError, match="mechanism is 'rnn'; expected one of 'attention'"):
         LeakLab("rnn")
 

@@ -60,8 +60,8 @@ def test_it_says_what_it_needs(unpacked):
     assert len(list((unpacked / "wheels").glob("*.whl"))) == 2
 
 
-@pytest.mark.parametrize("name", run_notebooks.chapters())
-def test_chapters_run_from_the_wheels(unpacked, installed, name, tmp_path):
+@pytest.mark.parametrize("name", run_notebooks.notebooks())
+def test_notebooks_run_from_the_wheels(unpacked, installed, name, tmp_path):
     notebook = nbformat.read(unpacked / "notebooks" / f"{name}.ipynb", 4)
     check = FROM_THE_ZIP.format(folder=str(installed)) + CUT_OFF
     notebook.cells.insert(0, nbformat.v4.new_code_cell(check))

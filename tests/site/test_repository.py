@@ -35,6 +35,7 @@ CITED = {
     "google/trax",
     "karpathy/nanoGPT",
     "karpathy/nanochat",
+    "labmlai/annotated_deep_learning_paper_implementations",
 }
 CITED |= {"MorionNa/civil-engineering-llm-wiki"}
 

@@ -94,6 +94,7 @@ BROKEN = """() => [...document.querySelectorAll("math")].map(e => e.closest(".ke
 # CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 10.5 points.
 EXPLORER_TEXT = LEAST * 100 / 72
 NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
+OPEN = "document.querySelectorAll('details.answer').forEach(e => { e.open = true; })"  # as a reader who has guessed
 VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
     .map((e, i) => e.getClientRects().length ? i : -1).filter(i => i >= 0)"""
 
@@ -118,6 +119,7 @@ class Watched:
         self.page.emulate_media(color_scheme="light")
         self.page.set_viewport_size({"width": browser.WIDE, "height": 900})
         browser.visit(self.page, f"{self.home}/{path}")
+        self.page.evaluate(OPEN)
         return self.page
 
 
@@ -165,7 +167,7 @@ def test_page(tab, path):
 @needs_browser
 def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
     labels = tab.visit(CHAPTERS[2]).locator("table.stacks td").evaluate_all("all => all.map(e => e.dataset.label)")
-    assert "the paper found" in labels
+    assert "beside what we saw" in labels
     page = tab.visit(CHAPTERS[0])
     cell = page.locator("table.stacks td[data-label='Source']").first
     label = "e => [getComputedStyle(e, '::before').content, getComputedStyle(e).display]"
@@ -262,6 +264,23 @@ def test_folded_cells_are_closed_lines_that_open(chapter, notebook):
     summaries.first.press("Enter")
     assert code.is_visible()
     assert "#@title" not in code.inner_text()
+
+
+@needs_browser
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_an_answer_stays_closed_until_a_reader_opens_it_without_a_script(chromium, address, path):
+    notebook = nbformat.read(ROOT / Path(path).with_suffix(".ipynb"), 4)
+    page = chromium.new_context(java_script_enabled=False).new_page()
+    page.goto(f"{address}/{path}")
+    answers = page.locator("details.answer")
+    assert answers.count() == sum(bool(cell.outputs) for cell in folding.predicted(notebook))
+    for answer in answers.all():
+        assert answer.locator("> summary").inner_text() == "Guess first, then open"
+        shown = answer.locator(".cell_output")
+        assert not shown.is_visible()
+        answer.locator("> summary").click()
+        assert shown.is_visible()
+    page.context.close()
 
 
 @needs_browser

@@ -52,7 +52,7 @@ def test_the_whole_book_as_one_pdf(tmp_path):
     out = tmp_path / "book.pdf"
     pdf.make(out)
     made = out.read_bytes()
-    notebooks = (ROOT / "notebooks").glob("*.ipynb")
+    notebooks = (ROOT / "notebooks").glob("**/[!.]*.ipynb")
     pictures = sum(path.read_text(encoding="utf-8").count('"image/png"') for path in notebooks)
     assert made.count(b"/Subtype /Image") + made.count(b"/Subtype/Image") >= pictures / 2
     assert not re.search(rb"/URI ?\((?:file:|http://127)", made), "a link that leaves the book for the disk"

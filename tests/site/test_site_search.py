@@ -9,17 +9,19 @@ import pytest
 
 from tools.make import browser
 
-SITE = Path(__file__).parents[2] / "_build" / "html"
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
 RIGHT = {
     "squared ReLU": "2.1 Squared ReLU",
     "shortening": "4.1 Eight tokens by hand",
-    "Toeplitz": "5.5 Half of the matrix is empty",
+    "Toeplitz": "5.5 One weight for each distance",
     "cache": "1.9 Why a cache is right",
     "leak": "1.2 Does it peek?",
     "SwiGLU": "3.3 Which of the three, and which activation?",
     "hourglass": "4. Hourglass",
     "SpatialGatingUnit": "SpatialGatingUnit",
 }
+ROW = re.compile(r"^\| `(\w+)` \| .+? \| Section (\d+\.\d+) \|", re.MULTILINE)
 RAW = re.compile(r"\\[a-z]|\$|\.ipynb|\.pdf|#@title|\{math\}")
 
 pytestmark = [
@@ -49,6 +51,18 @@ def test_the_right_section_comes_first(tab, words, section):
     first.locator("a").click()
     assert section in tab.locator(f'[id="{anchor}"]').text_content()
     assert tab.url.endswith(f"#{anchor}")
+
+
+def test_each_name_of_the_originals_leads_to_the_section_of_ours_and_then_to_its_row(tab):
+    rows = ROW.findall((ROOT / "book" / "from-labml.md").read_text(encoding="utf-8"))
+    assert len(rows) > 30
+    search(tab, rows[0][0])
+    for name in {name for name, _ in rows}:  # all by the script of this one page
+        first, second = tab.evaluate("name => search(name).slice(0, 2)", name)
+        assert first["title"].split()[0] in [section for of, section in rows if of == name]
+        assert first["address"].startswith("notebooks/")
+        assert second["title"] == name
+        assert second["address"].startswith("book/from-labml.html#")
 
 
 def test_excerpts_mark_what_was_asked_for(tab):

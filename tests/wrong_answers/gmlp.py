@@ -1,3 +1,24 @@
+FOUR = """
+from efficient_transformers import train
+
+def answer(model, corpus, config):
+    near = {near}
+    for block in {blocks}:
+        block.gate.weight.data *= near
+        {hook}
+    return train(model, corpus, config, show_progress=False)[-1]["validation_loss"]
+"""
+
+
+def four(
+    near="torch.arange(64) < 4",
+    hook="block.gate.weight.register_hook(lambda gradient: gradient * near)",
+    blocks="model.body",
+):
+    """A wrong function for exercise 5.6."""
+    return FOUR.format(near=near, hook=hook, blocks=blocks)
+
+
 WRONG: dict[str, list[tuple[str, str]]] = {
     "5.1": [
         (
@@ -33,14 +54,22 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "    return sum(torch.diag(kernel[n - 1 - j].expand(n - j), -j) for j in range(n))",
             "runs the wrong way",
         ),
-        ("def answer(kernel):\n    return torch.diag(kernel)", "your matrix at [1, 0] is 0; expected 2"),
+        ("def answer(kernel):\n    return torch.diag(kernel)", "your kernel lies along the diagonal"),
+        (
+            "def answer(kernel):\n    t = torch.arange(len(kernel))\n    return kernel[(t[:, None] - t).abs()]",
+            "your matrix is symmetric",
+        ),
+        ("def answer(kernel):\n    return kernel.expand(5, 5)", "your matrix at [0, 1] is 2; expected 0"),
     ],
     "5.3": [
         ("def answer(D):\n    return 2 * D", "W multiplies half of the F channels, and attention takes two products"),
         ("def answer(D):\n    return 8 * D", "two products of n × n × D, not four"),
         ("def answer(D):\n    return D", "count the second product of attention"),
         ("def answer(D):\n    return 3 * D", "the gate takes 2,400 multiply-adds for 10 tokens"),
-        ("def answer(D):\n    return None", "is a NoneType; expected a number"),
+        (
+            "def answer(D):\n    return None",
+            "what you return for D = 16 is None, of the type NoneType; expected a number",
+        ),
     ],
     "5.4": [
         (
@@ -70,6 +99,25 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "    return x + (z1 * (weight[:T, :T].tril() @ z2 + bias[:T, None])) @ down.T",
             "the half that W mixes is not normalized",
         ),
+        (
+            "def answer(x, up, down, weight, bias):\n"
+            "    z1, z2 = F.gelu(F.layer_norm(x, x.shape[2:]) @ up.T).chunk(2, dim=-1)\n    T = x.shape[1]\n"
+            "    f = weight[:T, :T].tril() @ F.layer_norm(z2, z2.shape[2:]) + bias[:T]\n"
+            "    return x + (z1 * f) @ down.T",
+            "the bias goes along the channels",
+        ),
+        (
+            "def answer(x, up, down, weight, bias):\n"
+            "    z1, z2 = F.gelu(F.layer_norm(x, x.shape[2:]) @ up.T).chunk(2, dim=-1)\n    T = x.shape[1]\n"
+            "    f = F.layer_norm(z2, z2.shape[2:]) @ weight[:T, :T].tril().T + bias[:T, None]\n"
+            "    return x + (z1 * f) @ down.T",
+            "W mixes channels",
+        ),
+        (
+            "def answer(x, up, down, weight, bias):\n"
+            "    return x + F.gelu(F.layer_norm(x, x.shape[2:]) @ up).chunk(2, dim=-1)[0] @ down.T",
+            "rows of the left and columns of the right differ in length (shapes: x (2, 5, 4), up (10, 4)",
+        ),
     ],
     "5.5": [
         (
@@ -98,8 +146,37 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "after 4 tokens you remember 1; expected all 4",
         ),
         (
+            "def answer(gate, past, z):\n    z1, z2 = z.chunk(2, dim=-1)\n    S, T = past.shape[1], z.shape[1]\n"
+            "    past = torch.cat([past, gate.norm(z2)], 1)\n"
+            "    f = gate.weight[S : S + T, : S + T].tril() @ past + gate.bias[S : S + T, None]\n"
+            "    return z1 * f, past",
+            "tril cuts after the rows were chosen",
+        ),
+        (
+            "def answer(gate, past, z):\n    z1, z2 = z.chunk(2, dim=-1)\n    S, T = past.shape[1], z.shape[1]\n"
+            "    past = torch.cat([past, z2], 1)\n"
+            "    f = gate.weight.tril()[S : S + T, : S + T] @ past + gate.bias[S : S + T, None]\n"
+            "    return z1 * f, past",
+            "W multiplies Z2 as it came",
+        ),
+        (
+            "def answer(gate, past, z):\n    z1, z2 = z.chunk(2, dim=-1)\n    S, T = past.shape[1], z.shape[1]\n"
+            "    past = torch.cat([past, z2], 1)\n    rows = gate.weight.tril()[S : S + T, : S + T]\n"
+            "    return z1 * (rows @ gate.norm(past) + gate.bias[S : S + T, None]), past",
+            "you remember Z2 as it came",
+        ),
+        (
             "def answer(gate, past, z):\n    return gate(z)",
             "expected two tensors",
         ),
+    ],
+    "5.6": [
+        (
+            four(near="torch.arange(64) < 5"),
+            "the gate of block 0 reads 4 characters back; expected 3, which with its own are 4",
+        ),
+        (four(hook="pass"), "weights that are set to 0 once learn again"),
+        (four(blocks="model.body[1:]"), "the gate of block 0 reads 11 characters back"),
+        (four(near="torch.isin(torch.arange(64), torch.tensor([0, 3]))"), "but skips some of those between"),
     ],
 }

@@ -13,6 +13,30 @@ def up_sampling(*lines):
     return CLASS.format(body="\n        ".join(lines))
 
 
+LAST = """
+from efficient_transformers import train
+
+class Last(nn.Module):
+    factor = 4
+
+    def forward(self, x, cache=None):
+        x = F.pad(x, {padded})
+        return {taken}{more}
+
+def answer(model, corpus, config):
+    model.body.shorten = Last()
+    return train(model, corpus, config, show_progress=False)[-1]["validation_loss"]
+"""
+
+
+WINDOWS = "x[:, : x.shape[1] // 4 * 4].unflatten(1, (-1, 4))"
+
+
+def last(taken, padded="(0, 0, 3, 0)", more=""):
+    """A wrong function for exercise 4.6."""
+    return LAST.format(taken=taken, padded=padded, more=more)
+
+
 WRONG: dict[str, list[tuple[str, str]]] = {
     "4.1": [
         (
@@ -32,12 +56,15 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     "4.2": [
         ("def answer(t): return t % 4", "the age of the window of the level between"),
         ("def answer(t): return t % 8 + 0.9", "for t = 0 you say 0.9; expected a whole number of tokens"),
+        ("answer = 7", "your answer is 7, of the type int; expected a function of t"),
         ("def answer(t): return t % 6", "factors of nested levels multiply"),
         ("def answer(t): return t % 8 + 1", "one too many"),
         ("def answer(t): return t // 8", "for t = 1 you say 0; the innermost window that it reads ends at token 0"),
     ],
     "4.3": [
         ("def answer(D): return 12 * D", "attention has both, scores and mixture"),
+        ("answer = 768", "your answer is 768, of the type int; expected a function of D"),
+        ("def answer(D): return 'long'", "what you return for D = 32 is 'long', of the type str; expected a number"),
         ("def answer(D): return 2 * D", "the feed-forward network has 8D² more"),
         (
             "def answer(D): return 512",
@@ -72,7 +99,19 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "def answer(x, k):\n"
             "    n = (x.shape[1] - 1) // k + 1\n"
             "    return F.pad(x, (0, 0, k - 1, 0), value=-6.0)[:, : n * k].unflatten(1, (n, k)).amax(2)",
-            "numbers differ",
+            "you return -6, which stood before the text and won: only -inf loses against every number",
+        ),
+        (
+            "def answer(x, k):\n"
+            "    n = (x.shape[1] - 1) // k + 1\n"
+            "    return F.pad(x, (0, 0, k - 1, 0), value=-1.0)[:, : n * k].unflatten(1, (n, k)).amax(2)",
+            "token 0 is alone in window 0 and has -1e+30 there; you return -1, which stood before the text and won",
+        ),
+        (
+            "def answer(x, k):\n"
+            "    n = (x.shape[1] - 1) // k + 1\n"
+            "    return F.pad(x, (0, 0, k - 1, 0), value=-torch.inf)[:, : n * k].unflatten(1, (n, k)).max(2)",
+            "gives a pair, the largest numbers and their places, as `max` does: take the first",
         ),
         (
             "def answer(x, k):\n    return F.max_pool1d(x.mT, k).mT",
@@ -101,7 +140,15 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ),
         (
             up_sampling("return x + short[:, torch.arange(x.shape[1]) // self.k]"),
-            "stopped at a piece (tokens 3 to 3, pieces of [3, 1, 1, 4, 2]), which completes no window",
+            "at the piece of tokens 3 to 3, pieces of [3, 1, 1, 4, 2], which completes no window: read the last vector",
+        ),
+        (
+            up_sampling(
+                "have = short if self.last is None else torch.cat([self.last, short], 1)",
+                "self.last = have[:, -1:]",
+                "return have",
+            ),
+            "a vector for each token of the piece, which completes 3 windows",
         ),
         (
             up_sampling(
@@ -120,5 +167,14 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             ),
             "which completes no window: read the last vector of before",
         ),
+    ],
+    "4.6": [
+        (last("x[:, 3::4]", padded="(0, 0, 0, 3)"), "their last tokens are the future of their readers"),
+        (last(WINDOWS, more="[:, :, 0]"), "a window's first token, its oldest; expected the last"),
+        (last(WINDOWS, more=".amax(2)"), "it keeps the largest of each window"),
+        (last(WINDOWS, more=".sum(2)"), "it keeps the sum of each window"),
+        (last(WINDOWS, more=".mean(2)"), "nothing in it is changed"),
+        (last(WINDOWS, more="[:, :, 1]"), "it computes something else"),
+        (last("x[:, ::4] / 4", padded="(0, 0, 0, 0)"), "a quarter of the last token"),
     ],
 }

@@ -22,6 +22,32 @@ class answer(nn.Module):
         return self.output(self.mix(q, k.expand_as(q), v.expand_as(q)).transpose(1, 2).flatten(2))
 """
 
+NEAR = """
+from efficient_transformers import MultiHeadAttention, train
+
+class Near(MultiHeadAttention):
+    def attend(self, q, k, v, **options):
+        T = q.shape[2]
+        seen = torch.ones(T, T, dtype=torch.bool){seen}
+        y = F.scaled_dot_product_attention(q, k, v, seen{options})
+        return self.output(y.transpose(1, 2).flatten(2))
+
+def answer(model, corpus, config):
+    for layer in {layers}:
+        near = Near(64, 4)
+        near.load_state_dict(layer.attention.state_dict())
+        layer.attention = near
+    return train(model, corpus, config, show_progress=False)[-1]["validation_loss"]
+"""
+
+
+def near(seen=".tril().triu(-3)", options="", layers="model.body"):
+    """A wrong function for exercise 1.6, by its mask, a further option and the layers that it changes."""
+    return NEAR.format(seen=seen, options=options, layers=layers)
+
+
+TRAIN = "from efficient_transformers import train\n\ndef answer(model, corpus, config):\n    "
+
 WRONG: dict[str, list[tuple[str, str]]] = {
     "1.1": [
         (
@@ -67,12 +93,13 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("def answer(x): return x[:, 1:]", "a tensor (1, 10, 32)"),
     ],
     "1.3": [
-        ("def answer(L, H, D, T): return L * D * T", "you count 120; expected 240: a key and a value are kept"),
+        ("def answer(L, H, D, T): return L * D * T", "you count 210; expected 420: a key and a value are kept"),
         ("def answer(L, H, D, T): return 2 * L * H * D * T", "the heads share the D channels"),
         ("def answer(L, H, D, T): return 3 * L * D * T", "queries are asked once"),
+        ("def answer(L, H, D, T): return 8 * L * D * T", "you count bytes, 4 for each number"),
         ("def answer(L, H, D, T): return 2 * D * T", "for 3 layers"),
         ("def answer(L, H, D, T): return 2 * L * D", "every token is kept"),
-        ("def answer(L, H, D, T): return L + H", "you count 7; expected 240"),
+        ("def answer(L, H, D, T): return L + H", "you count 8; expected 420"),
     ],
     "1.4": [
         ("def answer(T, w): return torch.ones(T, T).tril().triu(1 - w)", "expected torch.bool"),
@@ -116,5 +143,33 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("answer = MultiHeadAttention", "one key for all heads has K = D / H = 8 channels"),
         ("def answer(d_model, n_heads): return nn.Linear(d_model, d_model)", "no nn.Linear called query"),
         ("def answer(d_model, n_heads): return 3", "expected an nn.Module"),
+    ],
+    "1.6": [
+        (
+            near(".tril().triu(-4)"),
+            "in layer 0 a character sees 4 characters back; expected 3, which with itself are 4",
+        ),
+        (near(".triu(-3)"), "in layer 0 a character sees its future"),
+        (near(layers="model.body[:1]"), "in layer 1 a character sees the whole text before it"),
+        (near(options=", scale=1.0"), "are not the attention that they were"),
+        (TRAIN + "return train(model, corpus, config)", "you return a Metrics; expected a number"),
+        (TRAIN + "return 2.3", "the model that your function was given is not trained"),
+        (TRAIN + "return train(model, corpus, config)[-1]['train_loss']", "the loss of the last training batch"),
+        (
+            TRAIN + "return train(model, corpus, config)[0]['validation_loss']",
+            "the first record, before the first step",
+        ),
+        (
+            "from efficient_transformers import TrainingConfig\n"
+            + TRAIN
+            + "return train(model, corpus, TrainingConfig(steps=1, batch_size=2, seq_len=8))[-1]['validation_loss']",
+            "trains the model for 1 steps; expected 3, those of `config`: pass it on to train",
+        ),
+        (
+            near().replace("def answer(model, corpus, config):", "def change(model):").replace("return train", "# ")
+            + "\n\ndef answer(model, corpus, config):"
+            + "\n    loss = train(model, corpus, config)[-1]['validation_loss']\n    change(model)\n    return loss",
+            "read it after the change and the training",
+        ),
     ],
 }

@@ -11,6 +11,22 @@ def fft(more=" + weight.shape[1] - 1", turned="", conj="", keep="x.shape[1]"):
     return FFT.format(more=more, turned=turned, conj=conj, keep=keep)
 
 
+FREEZE = """
+from efficient_transformers import CausalDepthwiseConv, train
+
+def answer(model, corpus, config):
+    for module in {where}:
+        if {which}:
+            {do}
+    return train(model, corpus, config, show_progress=False)[-1]["validation_loss"]
+"""
+
+
+def freeze(do="module.requires_grad_(False)", where="model.modules()", which="isinstance(module, CausalDepthwiseConv)"):
+    """A wrong function for exercise 3.6."""
+    return FREEZE.format(do=do, where=where, which=which)
+
+
 WRONG: dict[str, list[tuple[str, str]]] = {
     "3.1": [
         (
@@ -30,6 +46,12 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (f"def answer(x, k):\n    weight = k[:1]\n    {SHIFTED}", "every head has the first one"),
         ("def answer(x, k): return x[..., :4]", "has the shape (2, 10, 4); expected (2, 10, 24)"),
         ("def answer(x, k): return x", "numbers differ"),
+        (
+            "def answer(x, k):\n"
+            "    weight = k.repeat_interleave(x.shape[2] // len(k), 0)\n"
+            "    return sum(weight[:, j] * x.roll(j, 1) for j in range(k.shape[1]))",
+            "the end wraps round to the start",
+        ),
     ],
     "3.2": [
         ("answer = ([-0.5, -0.5], 2)", "a constant comes out upside down"),
@@ -37,6 +59,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("answer = ([0.5, 0.5], 4)", "this wave is the same"),
         ("answer = ([1.0, 1.0], 2)", "comes out as 2"),
         ("answer = ([0.5, 0.5], 0)", "expected a number of tokens, 1 or more"),
+        ("answer = (['half', 0.5], 2)", "a weight is 'half', of the type str; expected a number"),
         ("answer = [0.5, 0.5, 2]", "expected two weights and a dilation"),
         ("answer = ([0.5, 0.25, 0.25], 2)", "expected two weights and a dilation"),
     ],
@@ -60,5 +83,16 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (fft(keep="n"), "keep the first T = 9"),
         ("def answer(x, weight): return 2 * x", "numbers differ"),
         (fft().replace("(y, n, dim=1)", "(y, dim=1)"), "irfft assumes an even one"),
+    ],
+    "3.6": [
+        (freeze("module.requires_grad_(True)"), "a kernel's weight has moved by"),
+        (freeze(where="model.body[:1].modules()"), "freeze the kernels of all layers"),
+        (freeze(where="model.body.modules()", which="True"), "more than the kernels is frozen"),
+        (freeze("nn.init.zeros_(module.weight).requires_grad_(False)"), "a kernel's weight has moved by"),
+        (
+            freeze("w = module.weight.data; del module.weight; module.register_buffer('weight', w)"),
+            "the model has other parameters than before",
+        ),
+        (freeze(which="model", where="[model]"), "all are frozen"),
     ],
 }

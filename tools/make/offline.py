@@ -27,7 +27,7 @@ PARTS = ("pyproject.toml", "README.md", "LICENSE", "src", "experiments/results",
 README = """# Efficient Transformers, Annotated: everything for a machine without a network
 
 - `site/index.html`: the book. Open it in a browser; instruments, models that write, and search work from the disk.
-- `notebooks/`: the chapters, executed, to be run again.
+- `notebooks/`: the chapters and the studies, executed, to be run again.
 - `wheels/`: the package with its trained models and recorded runs, and the plays that it trains on.
 
 To run the chapters, or to use the package, this has to be installed already, for Python {python}:
@@ -83,12 +83,12 @@ def make(out: Path) -> None:
         made.write(ROOT / "LICENSE", f"{TOP}/LICENSE")
         folders = (
             ("site", SITE, "**/*"),
-            ("notebooks", ROOT / "notebooks", "*.ipynb"),
+            ("notebooks", ROOT / "notebooks", "**/*.ipynb"),
             ("wheels", Path(temporary), "*"),
         )
         for name, folder, pattern in folders:
             for path in sorted(folder.glob(pattern)):
-                if path.is_file():
+                if path.is_file() and ".ipynb_checkpoints" not in path.parts:
                     made.write(path, f"{TOP}/{name}/{path.relative_to(folder)}")
 
 

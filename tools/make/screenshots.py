@@ -56,6 +56,7 @@ def store(chromium: Browser, address: str) -> None:
         size = {"width": stored.width, "height": stored.height}
         tab = chromium.new_page(viewport=size, device_scale_factor=stored.scale, reduced_motion="reduce")
         browser.visit(tab, f"{address}/{stored.page}")
+        tab.evaluate("document.querySelectorAll('details.answer').forEach(e => { e.open = true; })")
         tab.locator(stored.shows).first.evaluate("e => scrollTo({top: e.offsetTop - 64, behavior: 'instant'})")
         tab.wait_for_timeout(500)
         path = FOLDER / name

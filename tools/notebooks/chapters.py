@@ -1,6 +1,6 @@
-"""The chapters as data: sections, definitions, equations, figures, exercises, read from their text.
+"""Chapters and studies as data: sections, definitions, equations, figures, exercises, read from their text.
 
-Pages are made from it (tools.site.pages), and tests hold the chapters to it.
+Pages are made from it (tools.site.pages), and tests hold the texts to it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tools.notebooks import folding
 from tools.notebooks import run_notebooks
 from nbformat import NotebookNode
 
-SECTION = re.compile(r"^## (\d+\.\d+) (.+)$", re.MULTILINE)
-TAG = re.compile(r"\\tag\{(\d+\.\d+)\}")
-NUMBER = re.compile(r"\((\d+\.\d+)\)")
-TITLE = re.compile(r"^# (\d+)\. (.+)$", re.MULTILINE)
+SECTION = re.compile(rf"^## ({folding.NUMBER}) (.+)$", re.MULTILINE)
+TAG = re.compile(rf"\\tag\{{({folding.NUMBER})\}}")
+NUMBER = re.compile(rf"\(({folding.NUMBER})\)")
+TITLE = re.compile(r"^# (S?\d+)\. (.+)$", re.MULTILINE)
 EXERCISE = re.compile(r"^### Exercise (\d+\.\d+): (.+)$", re.MULTILINE)
 BACKQUOTED = re.compile(r"`([A-Za-z_]\w+)(?:\(.*?\))?`")
 KIND = re.compile(r"\s*\*(\w+) · (\w+)\*\s*$", re.MULTILINE)
@@ -65,7 +65,7 @@ class Exercise(NamedTuple):
 
 @cache
 def cells(name: str) -> list[Cell]:
-    """The cells of a chapter in their order; those before the first section are in section ''."""
+    """The cells of a chapter or study in their order; those before the first section are in section ''."""
     section, found = "", []
     for node in run_notebooks.source(name).cells:
         if node.cell_type == "markdown" and (headings := SECTION.findall(node.source)):
@@ -79,7 +79,7 @@ def prose(name: str) -> str:
 
 
 def title(name: str) -> tuple[str, str]:
-    """Number and title of a chapter."""
+    """Number and title of a chapter or study."""
     match = TITLE.search(prose(name))
     if match is None:
         raise ValueError(f"{name} has no title '# N. Title'")
@@ -111,8 +111,8 @@ def exercises(name: str) -> list[Exercise]:
 
 
 def sections() -> list[str]:
-    """The numbers of all sections of all chapters."""
-    return [number for name in run_notebooks.chapters() for number, _ in SECTION.findall(prose(name))]
+    """The numbers of all sections of all chapters and studies."""
+    return [number for name in run_notebooks.notebooks() for number, _ in SECTION.findall(prose(name))]
 
 
 def captioned(name: str) -> Iterator[tuple[Cell, re.Match[str] | None]]:
@@ -135,13 +135,13 @@ def imports(name: str) -> set[str]:
 def explanations() -> dict[str, Explanation]:
     """Where the names of the package are explained: where a chapter first defines one, with its docstring's equations.
 
-    If none does: where prose first has it in backquotes; else, where a cell that is not folded first uses it after the
+    Studies come after the chapters. If none does: where prose first has it in backquotes; else, where a cell that is not folded first uses it after the
     chapter has imported it from the package, or any cell, if it is of ``figures``.
     """
     defined: dict[str, Explanation] = {}
     mentioned: dict[str, Explanation] = {}
     used: dict[str, Explanation] = {}
-    found = ((imports(name), cell) for name in run_notebooks.chapters() for cell in cells(name) if cell.section)
+    found = ((imports(name), cell) for name in run_notebooks.notebooks() for cell in cells(name) if cell.section)
     for imported, cell in found:
         for node in cell.definitions():
             equations = NUMBER.findall(ast.get_docstring(node) or "")

@@ -1,9 +1,10 @@
-"""Fold a cell with one tag, ``fold``: the one place that knows what follows from it.
+"""What a cell keeps closed: its code, with one tag, ``fold``; its output, below a note "Before you run ...".
 
 What is notable:
-- the text of a chapter carries the tag alone; `fold` writes, into the notebook, the title line that a folded cell shows
-  and what Colab and JupyterLab want, and `unfold` takes both away again;
+- the text of a chapter carries the tag and the note alone; `fold` writes, into the notebook, the title line that a
+  folded cell shows and what Colab and JupyterLab want, and `unfold` takes both away again;
 - a title is made from what is there, the caption after the cell, its assertions, its imports, so it is never stale;
+- what a reader is asked to predict is not seen before they open it, or run it: the notebook collapses that output;
 - doing it twice is the same as doing it once.
 """
 
@@ -16,9 +17,11 @@ from itertools import pairwise
 
 from nbformat import NotebookNode
 
+NUMBER = r"S?\d+\.\d+"  # of a thing in a chapter, 4.2, or in a study, S4.2
 TITLE = re.compile(r"#@title (.+)\n")
-CAPTION = re.compile(r"\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>\d+\.\d+))\.\*\*\s+(?P<words>\S[^\n]*)")
-MADE = re.compile(r"#@title (code of (Figure|Table) \d+\.\d+|✓ checked: \d+ assertions?|imports)\n")
+CAPTION = re.compile(rf"\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>{NUMBER}))\.\*\*\s+(?P<words>\S[^\n]*)")
+MADE = re.compile(rf"#@title (code of (Figure|Table) {NUMBER}|✓ checked: \d+ assertions?|imports)\n")
+PREDICTION = re.compile(r"\bBefore you (run|look)\b")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
 # Matplotlib draws for screens with two dots per pixel. In the setup cell, so that Colab's readers have it too.
 SHARP = '%config InlineBackend.figure_formats = ["retina"]  # sharp pictures\n'
@@ -47,8 +50,8 @@ def only_imports(source: str) -> bool:
 
 
 def anchor(caption: re.Match[str]) -> str:
-    """Where the site puts a picture or table with this caption: ``fig-4-2``."""
-    return f"{caption['kind'][:3].lower()}-{caption['number'].replace('.', '-')}"
+    """Where the site puts a picture or table with this caption: ``fig-4-2``, ``tab-s1-2``."""
+    return f"{caption['kind'][:3]}-{caption['number'].replace('.', '-')}".lower()
 
 
 def captioned(notebook: NotebookNode) -> Iterator[tuple[NotebookNode, re.Match[str]]]:
@@ -63,6 +66,16 @@ def is_folded(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "fold" in cell.metadata.get("tags", [])
 
 
+def predicted(notebook: NotebookNode) -> Iterator[NotebookNode]:
+    """The code cells whose outputs a reader predicts: those between a text with "Before you run ..." and the next."""
+    asked = False
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and asked:
+            yield cell
+        elif cell.cell_type == "markdown":
+            asked = bool(PREDICTION.search(cell.source))
+
+
 def made_title(source: str, following: str) -> str | None:
     """What a cell with this source, before a cell with that text, is called; None if an author has to say it."""
     if caption := CAPTION.match(following.lstrip()):
@@ -75,6 +88,8 @@ def made_title(source: str, following: str) -> str | None:
 def fold(notebook: NotebookNode) -> list[str]:
     """Derive titles and metadata, and sharp pictures in the setup cell; what is wrong, if anything is."""
     unfold(notebook)
+    for cell in predicted(notebook):
+        cell.metadata["jupyter"] = {"outputs_hidden": True}  # JupyterLab
     wrong = []
     for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
         if cell.cell_type == "code" and "%pip" in cell.source:
@@ -82,7 +97,7 @@ def fold(notebook: NotebookNode) -> list[str]:
         if not is_folded(cell):
             continue
         cell.metadata["cellView"] = "form"  # Colab
-        cell.metadata["jupyter"] = {"source_hidden": True}  # JupyterLab
+        cell.metadata.setdefault("jupyter", {})["source_hidden"] = True  # JupyterLab
         if TITLE.match(cell.source):
             continue
         title = made_title(cell.source, following.source if following else "")

@@ -70,10 +70,28 @@ def take_vectors(notebook: NotebookNode) -> dict[str, str]:
     return found
 
 
-def write_vectors(vectors: dict[str, str], chapter: int) -> None:
-    """Store a chapter's SVGs, and nothing else of that chapter."""
+def anchors(notebook: NotebookNode) -> dict[str, str]:
+    """Of the figures that have an SVG: its fingerprint, and the anchor under which it is stored."""
+    return {
+        output.metadata["image/png"]["vector"]: folding.anchor(caption)
+        for cell, following in pairwise(notebook.cells)
+        if (caption := folding.CAPTION.match(following.source.lstrip()))
+        for output in cell.get("outputs", [])
+        if "vector" in output.get("metadata", {}).get("image/png", {})
+    }
+
+
+def keep_vectors(notebook: NotebookNode, stored: NotebookNode, number: str) -> None:
+    """Store the SVGs under the anchors that their figures have now; those of figures that went are removed."""
+    before, now = anchors(stored), anchors(notebook)
+    kept = {now[sign]: (VECTORS / f"{before[sign]}.svg").read_text(encoding="utf-8") for sign in now}
+    write_vectors(kept, number)
+
+
+def write_vectors(vectors: dict[str, str], number: str) -> None:
+    """Store the SVGs of the chapter or study with this number, and nothing else of it."""
     VECTORS.mkdir(exist_ok=True)
-    for path in VECTORS.glob(f"fig-{chapter}-*.svg"):
+    for path in VECTORS.glob(f"fig-{number.lower()}-*.svg"):
         path.unlink()
     for anchor, svg in vectors.items():
         (VECTORS / f"{anchor}.svg").write_text(svg, encoding="utf-8")

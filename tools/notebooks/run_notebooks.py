@@ -1,8 +1,11 @@
-"""Make notebooks/NN-name.ipynb from book/NN-name.md: execute, and write in a canonical form.
+"""Make notebooks/NAME.ipynb from book/NAME.md: execute, and write in a canonical form.
 
-    python -m tools.notebooks.run_notebooks               # every chapter
+    python -m tools.notebooks.run_notebooks               # every chapter and study
     python -m tools.notebooks.run_notebooks 02-primer-ez  # one
+    python -m tools.notebooks.run_notebooks --text NAME   # execute nothing: keep the outputs of code that is as it was
     python -m tools.notebooks.run_notebooks --check       # execute nothing: fail where text and notebook differ
+
+A chapter is book/NN-name.md, a study book/studies/sN-name.md: what is numbered in it begins with N, or with SN.
 
 Running twice without a change gives the same bytes, as far as the chapter's own outputs are the same. What the notebook
 has and the text has not: outputs, and what `folding` derives.
@@ -33,13 +36,33 @@ KERNEL = {
 PEAK_MEMORY = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
 
 
+def named(pattern: str) -> list[str]:
+    book = ROOT / "book"
+    return sorted(str(path.relative_to(book).with_suffix("")) for path in book.glob(pattern))
+
+
 def chapters() -> list[str]:
     """Names of the chapters, from the files of book/."""
-    return sorted(p.stem for p in (ROOT / "book").glob("[0-9][0-9]-*.md"))
+    return named("[0-9][0-9]-*.md")
+
+
+def studies() -> list[str]:
+    """Names of the studies, such as "studies/s1-strong-baseline", from the files of book/studies/."""
+    return named("studies/s[1-9]-*.md")
+
+
+def notebooks() -> list[str]:
+    """Names of all that is executed: the chapters, then the studies."""
+    return chapters() + studies()
+
+
+def number(name: str) -> str:
+    """What the numbers of a chapter's or a study's figures, tables and sections begin with: "4", or "S4"."""
+    return Path(name).name.partition("-")[0].lstrip("0").upper()
 
 
 def source(name: str) -> NotebookNode:
-    """The chapter as a notebook without outputs."""
+    """The chapter or study as a notebook without outputs."""
     notebook = jupytext.read(ROOT / "book" / f"{name}.md", fmt="md:myst")
     return canonical(notebook)
 
@@ -80,7 +103,7 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
         record_timing=False,
         store_widget_state=False,
         coalesce_streams=True,  # how often a kernel flushes depends on the machine
-        resources={"metadata": {"path": str(ROOT / "notebooks")}},
+        resources={"metadata": {"path": str((ROOT / "notebooks" / name).parent)}},
     )
     start = time.perf_counter()
     with client.setup_kernel():
@@ -91,16 +114,41 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
     return time.perf_counter() - start, peak / (2**30 if sys.platform == "darwin" else 2**20)
 
 
+def with_kept_outputs(name: str) -> NotebookNode:
+    """The text as a notebook, each code cell with the outputs that the stored one has of the same code.
+
+    Raises:
+        ValueError: if a code cell is new or has changed: its outputs, and what follows from them, are to be executed.
+    """
+    notebook, stored = source(name), nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4)
+    for each in (notebook, stored):
+        folding.unfold(each)
+    before = [cell for cell in stored.cells if cell.cell_type == "code"]
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+        while before and before[0].source != cell.source:  # code that went
+            before.pop(0)
+        if not before:
+            raise ValueError(f"{name}: the cell {cell.source!r} is not the stored one; execute the notebook")
+        cell.outputs, cell.execution_count = before[0].outputs, before.pop(0).execution_count
+    pictures.keep_vectors(notebook, stored, number(name))
+    return canonical(notebook)
+
+
 def untitled(name: str) -> list[str]:
     """The folded cells that nothing names."""
     return [f"{name}: {what}" for what in folding.fold(source(name))]
 
 
+def written(notebook: NotebookNode) -> str:
+    """The file of a notebook."""
+    return nbformat.writes(notebook).rstrip("\n") + "\n"
+
+
 def differences(name: str) -> list[str]:
-    """What is wrong between a chapter's text and its notebook; empty when they agree."""
+    """What is wrong between a text and its notebook; empty when they agree."""
     path = ROOT / "notebooks" / f"{name}.ipynb"
     if not path.exists():
-        return [f"{path.name} is missing"]
+        return [f"{path.name} is missing; run `make notebooks`"]
     stored = nbformat.read(path, 4)
     found = []
     if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4))):
@@ -116,21 +164,28 @@ def differences(name: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="execute nothing")
-    parser.add_argument("names", nargs="*", help=f"chapters, of {chapters()}; by default all")
+    parser.add_argument("--text", action="store_true", help="execute nothing: only sentences changed")
+    parser.add_argument("names", nargs="*", help=f"of {notebooks()}; by default all")
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - set(chapters())
+    unknown = set(arguments.names) - set(notebooks())
     if unknown:
-        parser.error(f"names is {sorted(unknown)}; expected some of {chapters()}")
+        parser.error(f"names is {sorted(unknown)}; expected some of {notebooks()}")
     problems = []
-    for name in arguments.names or chapters():
+    for name in arguments.names or notebooks():
         if arguments.check:
             problems += untitled(name) + differences(name)
             continue
+        path = ROOT / "notebooks" / f"{name}.ipynb"
+        if arguments.text:
+            path.write_text(written(with_kept_outputs(name)), encoding="utf-8")
+            problems += untitled(name)
+            continue
         notebook = source(name)
         seconds, peak = execute(notebook, name)
-        notebook, path = canonical(notebook), ROOT / "notebooks" / f"{name}.ipynb"
-        pictures.write_vectors(pictures.take_vectors(notebook), int(name[:2]))
-        text = nbformat.writes(notebook).rstrip("\n") + "\n"
+        notebook = canonical(notebook)
+        path.parent.mkdir(exist_ok=True)
+        pictures.write_vectors(pictures.take_vectors(notebook), number(name))
+        text = written(notebook)
         path.write_text(text, encoding="utf-8")
         problems += untitled(name)
         print(f"{name}: {seconds:.0f} s, peak memory {peak:.2f} GiB, {len(text) / 1e6:.2f} MB")

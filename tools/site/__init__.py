@@ -17,6 +17,7 @@ from tools.site import (
     cells,
     check,
     code,
+    dots,
     finish,
     images,
     landing,
@@ -24,6 +25,7 @@ from tools.site import (
     math,
     meta,
     models,
+    moved,
     pages,
     search,
     tables,
@@ -36,15 +38,16 @@ def others() -> None:
 
 STEPS: dict[str, list[Callable[..., Any]]] = {
     "config-inited": [others, meta.find_address],
-    "builder-inited": [code.take_every_page_as_changed, others, landing.draw_pictures, search.begin],
+    "builder-inited": [code.take_every_page_as_changed, others, landing.draw_pictures, dots.draw, search.begin],
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
-    "source-read": [others, pages.fill_page, landing.fill, architecture.draw],
+    "source-read": [others, pages.fill_page, landing.fill, architecture.draw, dots.fill],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
     "doctree-read": [
         cells.fold_cells,  # before codeautolink reads the code
         cells.take_captions,
+        cells.close_answers,  # with their captions
         others,
         links.find,  # the numbers of the captions
         links.link_tests,
@@ -61,6 +64,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "html-page-context": [
         others,
         tables.stack_tables,
+        moved.add_notes,
         landing.add_style,
         meta.describe_page,
         models.prepare_page,
@@ -68,6 +72,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     # All pages are written.
     "build-finished": [
         meta.write_extra_pages,  # the root as well, before sphinx-external-toc would write a bare one
+        moved.write_pages,
         code.show_linked_code,
         others,  # codeautolink writes its links
         code.show_all,

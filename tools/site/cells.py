@@ -1,7 +1,9 @@
-"""On the site: a folded cell is one line to open, and a caption belongs to its picture or table.
+"""On the site: a folded cell is one line to open, so is an answer, and a caption belongs to its picture or table.
 
 What is notable:
-- both come from what the notebook shows anyhow, a first line ``#@title ...`` and a paragraph ``**Figure 4.2.** ...``;
+- all come from what the notebook has anyhow, a first line ``#@title ...``, an output that JupyterLab keeps collapsed,
+  and a paragraph ``**Figure 4.2.** ...``;
+- an answer is closed without a script, and with its caption, which may say it;
 - a folded cell's code keeps its colors and its links.
 """
 
@@ -14,6 +16,7 @@ from sphinx.util import logging
 
 from tools.notebooks.folding import CAPTION, TITLE, anchor
 
+ANSWER = '<details class="answer"><summary>Guess first, then open</summary>'
 log = logging.getLogger(__name__)
 
 
@@ -67,3 +70,14 @@ def take_captions(app: Any, doctree: nodes.document) -> None:
             node.parent.remove(node)
         paragraph.parent.remove(paragraph)
         figure += [*shown, nodes.caption("", "", *paragraph.children)]
+
+
+def close_answers(app: Any, doctree: nodes.document) -> None:
+    """Put what a reader is to predict into a ``<details>``; `folding` says which cells these are."""
+    for cell in doctree.findall(nodes.container):
+        if not cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden"):
+            continue
+        for output in [child for child in cell if child.get("nb_element") == "cell_code_output"]:
+            place = cell.index(output)
+            cell.insert(place + 1, nodes.raw("", "</details>", format="html"))
+            cell.insert(place, nodes.raw("", ANSWER, format="html"))

@@ -19,7 +19,7 @@ STYLE = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')  # MyST-NB's: i
 SOURCE = re.compile(r'src="(?:data:image/png;base64,([^"]{32})|([^":]*_images/[^"]*\.png))')
 PNG = re.compile(r"_images/([^\"]*\.png)")
 FIGURE = re.compile(
-    r'<figure[^>]*\bid="(fig-[\d-]+)"[^>]*>(?:(?!</figure>).)*?<img [^>]*\bsrc="([^"]*\.png)"', re.DOTALL
+    r'<figure[^>]*\bid="(fig-[s\d-]+)"[^>]*>(?:(?!</figure>).)*?<img [^>]*\bsrc="([^"]*\.png)"', re.DOTALL
 )
 
 

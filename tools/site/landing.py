@@ -26,7 +26,7 @@ from efficient_transformers.book import instruments
 from efficient_transformers.book.explorer import few_colors
 from efficient_transformers.book.instruments import LeakLab
 from tools.make import repository
-from tools.notebooks import chapters, folding
+from tools.notebooks import chapters, folding, run_notebooks
 
 ROOT = Path(__file__).parents[2]
 SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
@@ -34,14 +34,14 @@ PAGE = "book/index"
 FOLDER = "chapters"  # of the pictures, in _static
 SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
-MATRICES = [  # the comparisons of Figure 5.9, whose number widens each interval
-    ("split, Toeplitz", "split"),
-    ("split, 8 near", "split"),
-    ("split, Toeplitz, 8 near", "split, 8 near"),
-    ("split, Toeplitz, 8 near", "split, Toeplitz"),
+MATRICES = [  # the comparisons of Figure S4.3, whose number widens each interval
+    ("gMLP", "dense gMLP"),
+    ("dense gMLP, 8 near", "dense gMLP"),
+    ("gMLP, 8 near", "dense gMLP, 8 near"),
+    ("gMLP, 8 near", "gMLP"),
 ]
 HOURGLASS = "hourglass, factor 4"
-SHORTENING = [  # those of Figure 4.10
+SHORTENING = [  # those of a minute at 1,024 in Table S3.2
     *((HOURGLASS, f"baseline, {n} layers") for n in (2, 3, 4, 8)),
     *((f"hourglass, factor {k}", HOURGLASS) for k in ("2", "8", "4, attention")),
 ]
@@ -75,7 +75,7 @@ def shallow_layers() -> dict[str, str]:
 
 
 def one_rate() -> dict[str, str]:
-    """Section 2.10: the learning rate that two models share chooses how far one is ahead."""
+    """Section S1.5: the learning rate that two models share chooses how far one is ahead."""
     records = (r for r in study.load_study("head-to-head") if r["run"]["training"]["steps"] == 500)
     tried = study.rates_tried(records)
     baseline, ours = tried["Baseline"], tried["Primer EZ"]
@@ -86,18 +86,18 @@ def one_rate() -> dict[str, str]:
 
 
 def one_weight_for_a_distance() -> dict[str, str]:
-    """Section 5.10: fewer numbers, lower loss, and what part of that is where they are missing."""
+    """Section S4.4: fewer numbers, lower loss, and what part of that is where they are missing."""
     ends, training = study.by_model(study.load_study("gate-kinds"))
     found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
-    pair, near = found["split, Toeplitz − split"], found["split, 8 near − split"]
+    pair, near = found["gMLP − dense gMLP"], found["dense gMLP, 8 near − dense gMLP"]
     holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
     holds(near.told_apart and pair.mean < near.mean < 0, "a dense one gains a part of that without its far weights")
-    n = training["split"]["seq_len"]
+    n = training["gMLP"]["seq_len"]
     return {
         "toeplitz": signed(pair.mean),
         "distances": str(n),
         "pairs": f"{n * (n + 1) // 2:,}",
-        "steps": str(training["split"]["steps"]),
+        "steps": str(training["gMLP"]["steps"]),
         "interval": interval(pair),
         "near": signed(near.mean),
     }
@@ -125,7 +125,7 @@ def in_the_book() -> list[str]:
     """The chapters in the order of the table of contents."""
     parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
     files = [chapter["file"] for part in parts for chapter in part["chapters"]]
-    return [Path(file).name for file in files if file.startswith("notebooks/")]
+    return [Path(file).name for file in files if Path(file).name in run_notebooks.chapters()]
 
 
 def minutes(name: str) -> int:

@@ -1,7 +1,7 @@
 r"""On the site: plain words become links, so that a notebook stays portable Markdown.
 
 - ``\tag{4.1}`` is ``#eq-4-1``; ``(4.1)`` in prose, on any page, is a link to it, and so are ``Figure 4.2``,
-  ``Tables 4.1 and 4.2``, ``Section 4.3`` and ``Exercise 4.1``.
+  ``Tables 4.1 and 4.2``, ``Section 4.3``, ``Exercise 4.1`` and, in a study, ``Figure S4.2``.
 - ``test_name`` in backquotes is a link to that test in the repository, and ``test_file.py`` to the file.
 - A link that leads nowhere is a warning, which ``-W`` makes an error.
 """
@@ -17,10 +17,12 @@ from typing import Any
 from docutils import nodes
 from sphinx.util import logging
 
+from tools.notebooks import folding
+
 ROOT = Path(__file__).parents[2]
-TAG = re.compile(r"\\tag\{(\d+\.\d+)\}")
-TITLE = re.compile(r"(?P<kind>Section|Exercise)? ?(?P<number>\d+\.\d+)(?=[:. ])")
-NUMBER = r"[1-9]\d?\.[1-9]\d?(?![\d.]*\d)"
+TAG = re.compile(rf"\\tag\{{({folding.NUMBER})\}}")
+TITLE = re.compile(rf"(?P<kind>Section|Exercise)? ?(?P<number>{folding.NUMBER})(?=[:. ])")
+NUMBER = r"S?[1-9]\d?\.[1-9]\d?(?![\d.]*\d)"
 MORE = r"(?:(?:,|,? and|,? or| to|–)\s?" + NUMBER + r")*"
 MENTION = re.compile(rf"\({NUMBER}(?:(?:,|–)\s?{NUMBER})*\)|\b(?:Figure|Table|Section|Exercise)s?\s{NUMBER}{MORE}")
 TEST = re.compile(r"(?:tests/\w+/)?(?P<file>test_\w+\.py)(?:::(?P<member>test_\w+))?|(?P<name>test_\w+)")
@@ -42,11 +44,11 @@ def find(app: Any, doctree: nodes.document) -> None:
 
     for math in doctree.findall(nodes.math_block):
         for number in TAG.findall(math.astext())[:1]:
-            math["ids"].insert(0, f"eq-{number.replace('.', '-')}")
+            math["ids"].insert(0, f"eq-{number.replace('.', '-')}".lower())
             note(f"({number})", math)
     for figure in doctree.findall(lambda n: isinstance(n, nodes.figure) and "numbered" in n["classes"]):
         kind, number = figure["ids"][0].split("-", 1)
-        note(f"{'Figure' if kind == 'fig' else 'Table'} {number.replace('-', '.')}", figure)
+        note(f"{'Figure' if kind == 'fig' else 'Table'} {number.replace('-', '.').upper()}", figure)
     if app.env.docname.startswith("notebooks/"):
         for title in doctree.findall(nodes.title):
             if match := TITLE.match(title.astext()):

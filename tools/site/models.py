@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from efficient_transformers import pretrained, saving
+from efficient_transformers.checks import require
 from efficient_transformers.training.runs import VOCABULARY
 
 PAGES = ("book/write-with-it", "book/read-with-it")
@@ -25,7 +26,7 @@ TITLES = {
     "primer": "Primer",
     "hourglass": "Hourglass",
     "gmlp": "gMLP",
-    "gmlp-toeplitz": "gMLP, Toeplitz",
+    "dense-gmlp": "dense gMLP",
     "amlp": "aMLP",
 }
 
@@ -69,9 +70,14 @@ def table() -> str:
 
 def as_script(folder: Path) -> str:
     """A model's folder as a script."""
+    vocabulary = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
+    readable = "merges" not in vocabulary
+    require(
+        readable, f"the tokens of {folder.name}", "subwords", "characters or bytes, which are all that a page reads"
+    )
     model = {
         "config": json.loads((folder / saving.CONFIG).read_text(encoding="utf-8")),
-        "vocabulary": json.loads((folder / VOCABULARY).read_text(encoding="utf-8")),
+        "vocabulary": vocabulary,
         "weights": base64.b64encode((folder / saving.WEIGHTS).read_bytes()).decode(),
     }
     return f"model_arrived({json.dumps(folder.name)}, {json.dumps(model)});\n"

@@ -22,7 +22,7 @@ FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in th
 DIFFICULTIES = ("easy", "medium", "hard")
 SECTIONS = {  # what a chapter explains without the package's name
     "causal_mask": "1.2",
-    "LearnedPositions": "1.11",
+    "LearnedPositions": "1.7",
     "Metrics": "1.7",
     "Vocabulary": "1.6",
     "parameter_groups": "1.7",
@@ -45,13 +45,14 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "cost": "4.8",
     "decoding": "1.9",
     "diagrams": "1.5",
-    "digits": "5.11",
+    "digits": "S4.11",
     "evaluation": "1.7",
     "evidence": "6.1",
     "execution": "scaling-out",
     "explorer": "1.10",
+    "factors": "6.6",
     "family": "2.5",
-    "fast": "2.1",
+    "fast": "2.11",
     "figures": "how-this-book-is-made",
     "files": "scaling-out",
     "generation": "1.9",
@@ -59,16 +60,18 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "inspection": "1.5",
     "instruments": "1.8",
     "logs": "scaling-out",
-    "masking": "5.12",
+    "masking": "S4.10",
     "models": "1.6",
-    "pretrained": "6.5",
-    "protocol": "6.12",
-    "rules": "6.12",
+    "pretrained": "write-with-it",
+    "protocol": "6.6",
+    "rules": "6.6",
     "saving": "write-with-it",
-    "records": "3.7",
+    "sources": "6.6",
+    "subwords": "scaling-out",
+    "records": "S2.1",
     "tokens": "scaling-out",
     "transformer": "1.6",
-    "trials": "6.12",
+    "trials": "6.6",
 }
 
 
@@ -133,7 +136,7 @@ def explained(module: str, name: str) -> str:
         equations = "".join(f", ({number})" for number in found.equations)
         return f"{found.how} in Section {found.section}{equations}."
     place = SECTIONS.get(name) or MODULES[module]
-    return f"See Section {place}." if place[0].isdigit() else f"See :doc:`/book/{place}`."
+    return f"See Section {place}." if place[-1].isdigit() else f"See :doc:`/book/{place}`."
 
 
 def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

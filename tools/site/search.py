@@ -4,7 +4,8 @@ What is notable:
 - Sphinx's own index knows pages only, and its excerpts come by ``fetch``, which a page from a disk may not call; so the
   sections' titles and prose are written to one script, ``_static/sections.js``, which the search page alone loads;
 - math, outputs and folded code stay out; of the code that is shown, its names are found;
-- a word of the glossary leads first to the section that the glossary names.
+- a word of the glossary leads first to the section that the glossary names, and a name of the implementations from
+  which the book grew to the section of its row.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sphinx import addnodes
 
 from tools.site.math import convert
 
-GLOSSARY = "book/glossary"
+GLOSSARY, ORIGINALS = "book/glossary", "book/from-labml"
 NAME = re.compile(r"[A-Za-z_]\w{2,}")
 STRUCTURED = re.compile(r"<(mfrac|msqrt|mtable|munderover|msubsup|msup|mover)\b")
 APART = (nodes.section, addnodes.desc, nodes.title, nodes.image, nodes.raw, nodes.math_block, nodes.comment)
@@ -77,13 +78,29 @@ def sections(page: str, doctree: nodes.document) -> list[list[str]]:
     return found
 
 
+def originals(doctree: nodes.document) -> list[nodes.row]:
+    """The rows of the page of originals."""
+    return [row for body in doctree.findall(nodes.tbody) for row in body]
+
+
 def name_terms(app: Any, doctree: nodes.document) -> None:
-    """Each word of the glossary can be linked to."""
+    """Each word of the glossary, and each row of the originals, can be linked to."""
+    if app.env.docname == ORIGINALS:
+        for row in originals(doctree):
+            table = row.parent.parent.parent.parent.next_node(nodes.title)  # the section's: two may have one name
+            row["ids"].append(nodes.make_id(f"{table.astext()} {row[0].astext()}"))
     if app.env.docname == GLOSSARY:
         for paragraph in doctree.findall(nodes.paragraph):
             term = paragraph.next_node(nodes.strong)
             if term is not None:
                 paragraph["ids"].append(nodes.make_id(f"term-{term.astext()}"))
+
+
+def leads_to(page: str, node: nodes.Element, folder: str = "") -> str:
+    """The address behind the first link of a node to an anchor in the folder; empty if it has none."""
+    where = [link["refuri"] for link in node.findall(nodes.reference) if "#" in link["refuri"]]
+    inside = [address for address in where if folder in address]
+    return re.sub(r"[^/]+/\.\./", "", str(Path(page).parent / inside[0])) if inside else ""
 
 
 def terms(doctree: nodes.document) -> list[list[str]]:
@@ -93,11 +110,19 @@ def terms(doctree: nodes.document) -> list[list[str]]:
         if not paragraph["ids"]:
             continue
         term = paragraph.next_node(nodes.strong).astext().rstrip(".")
-        where = [link["refuri"] for link in paragraph.findall(nodes.reference) if "#" in link["refuri"]]
-        home = str(Path(GLOSSARY).parent / where[0]) if where else ""
-        target = re.sub(r"[^/]+/\.\./", "", home)
-        found.append([*entry(GLOSSARY, paragraph["ids"][0], term, [paragraph]), target])
+        found.append([*entry(GLOSSARY, paragraph["ids"][0], term, [paragraph]), leads_to(GLOSSARY, paragraph)])
     return found
+
+
+def named(doctree: nodes.document) -> list[list[str]]:
+    """Each name of the originals as an entry of its own, with the section in which ours is."""
+    return [
+        [
+            *entry(ORIGINALS, row["ids"][0], row[0].astext(), row[1:-1]),
+            leads_to(ORIGINALS, row, "notebooks/"),
+        ]
+        for row in originals(doctree)
+    ]
 
 
 def collect(app: Any, doctree: nodes.document, docname: str) -> None:
@@ -105,8 +130,8 @@ def collect(app: Any, doctree: nodes.document, docname: str) -> None:
     title = app.env.titles[docname].astext()
     if docname.startswith("book/api/"):
         title = f"The package: {title}"
-    is_glossary = docname == GLOSSARY
-    app.book_sections[docname] = [title, terms(doctree) if is_glossary else sections(docname, doctree)]
+    found = terms(doctree) if docname == GLOSSARY else sections(docname, doctree)
+    app.book_sections[docname] = [title, found + named(doctree) if docname == ORIGINALS else found]
 
 
 def begin(app: Any) -> None:

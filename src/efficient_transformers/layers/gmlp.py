@@ -261,7 +261,8 @@ class GMLPFamily(Family):
     """gMLP: blocks of two projections with a spatial gate between them.
 
     Args:
-        gate, weight, fft: as for :class:`SpatialGatingUnit`.
+        gate, fft: as for :class:`SpatialGatingUnit`.
+        weight: as there; Toeplitz unless said otherwise, as in the paper's text models. Its vision models are dense.
         d_attention: as for :class:`GMLPBlock`.
         positions: whether :class:`LearnedPositions` come before the blocks.
     """
@@ -270,7 +271,7 @@ class GMLPFamily(Family):
     reads_beyond_training: ClassVar[bool] = False
 
     gate: Gate = "split"
-    weight: Weight = "dense"
+    weight: Weight = "toeplitz"
     fft: bool = False
     d_attention: int | None = None
     positions: bool = False

@@ -4,7 +4,8 @@ What is notable:
 - an entry is one model at one budget: its rate is tuned on seeds of its own, then its seeds are run at that rate;
 - which run comes next follows from the declaration and the records alone, so that a study can stop anywhere;
 - a declaration is a text with a checksum, which each of its records repeats;
-- a rate at which training breaks down is recorded like the others, and never the best.
+- a rate at which training breaks down is recorded like the others, and never the best;
+- what only newer studies have is declared where it is given, so that older declarations keep their checksums.
 
 `experiments/README.md` states the protocol in words.
 """
@@ -21,6 +22,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from ..checks import require, require_int, require_known
+from ..training.evaluation import BLOCK
 from .records import Record
 
 PROTOCOL = 3  # 1 were the runs at one rate, judged on a few batches of validation text; 2 had no checksums
@@ -30,6 +32,8 @@ TUNING_SEED = TUNING_SEEDS[0]
 RATES = (1e-3, 2e-3, 4e-3)  # where tuning starts: at least two more follow
 TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000
 MAX_EXTENSIONS = 8  # rates beyond the first ones: where more are needed, something else is wrong
+
+NEWER = ("subwords", "blocks", "rate_of")  # fields of an entry that are declared only where they are given
 
 Role = Literal["tuning", "reported"]
 Key = tuple[int, str]  # the protocol and the label: what tells an entry from those of all studies
@@ -54,11 +58,16 @@ class Entry:
         task: "next" characters, or "masked" ones.
         scored: the part that reported runs are scored on; "validation" where a corpus has no test.
         protocol: the version whose rules its runs follow; runs are made by the newest one alone.
+        subwords: how many byte pairs the text is read as; None for characters.
+        blocks: how many blocks of 1,024 tokens every score is of; None for the protocol's samples.
+        rate_of: an entry of the same study, the same model at fewer steps, whose tuned rate is taken, where a budget is
+            too long to tune at.
 
     Raises:
         TypeError: if a number that counts is not an int.
         ValueError: if one of these is below 1, the budget is not longer than the warm-up, seeds repeat or contain the
-            tuning seed, the rates are too few or not a factor 2 apart, or the given rate is not above 0.
+            tuning seed, the rates are too few or not a factor 2 apart, the given rate is not above 0, or the entry
+            whose rate is taken is another model, is not shorter, or has no tuned rate of its own.
     """
 
     name: str
@@ -76,10 +85,16 @@ class Entry:
     scored: Literal["test", "validation"] = "test"
     task: Literal["next", "masked"] = "next"
     protocol: int = PROTOCOL
+    subwords: int | None = None
+    blocks: int | None = None
+    rate_of: Entry | None = None
 
     def __post_init__(self) -> None:
         for counted in ("steps", "seq_len", "batch_size", "warmup"):
             require_int(counted, getattr(self, counted), at_least=1)
+        for optional in ("subwords", "blocks"):
+            if getattr(self, optional) is not None:
+                require_int(optional, getattr(self, optional), at_least=1)
         require_known("scored", self.scored, ("test", "validation"))
         require_known("task", self.task, ("next", "masked"))
         require(self.rate is None or self.rate > 0, "rate", self.rate, "a rate above 0, or None for a tuned one")
@@ -89,6 +104,14 @@ class Entry:
         require(distinct, "seeds", self.seeds, f"at least two, each once, without {TUNING_SEEDS}, which are for tuning")
         doubled = all(math.isclose(b, 2 * a) for a, b in pairwise(self.rates))
         require(len(self.rates) >= 3 and doubled, "rates", self.rates, "at least three, each twice the one before")
+        if (shorter := self.rate_of) is not None:
+            same = all(
+                getattr(self, name) == getattr(shorter, name)
+                for name in ("name", "model", "options", "seq_len", "batch_size", "corpus", "subwords", "task")
+            )
+            own = self.rate is None and shorter.rate is None and shorter.rate_of is None
+            expected = f"the same model at fewer than {self.steps} steps, with a tuned rate of its own"
+            require(same and own and shorter.steps < self.steps, "rate_of", shorter.label, expected)
 
     @property
     def warmup(self) -> int:
@@ -106,9 +129,20 @@ class Entry:
         """What tells this entry from those of all studies."""
         return self.protocol, self.label
 
-    def tokens(self, characters: int) -> int:
-        """The tokens of the model's vocabulary: characters, and one for what is hidden."""
-        return characters + (self.task == "masked")
+    def tokens(self, vocabulary: int) -> int:
+        """The tokens that the model knows: those of the text, and one for what is hidden."""
+        return vocabulary + (self.task == "masked")
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What a declaration says of the entry."""
+        content = asdict(self)
+        for name in NEWER:
+            if content[name] is None:
+                del content[name]
+        if self.rate_of is not None:
+            content["rate_of"] = self.rate_of.label
+        return {"label": self.label, **content, "training": self.training}
 
     @property
     def training(self) -> dict[str, Any]:
@@ -126,7 +160,8 @@ class Entry:
 
     def describe(self, rate: float, seed: int) -> Record:
         """One run as JSON: what a record of it must agree with."""
-        return ({} if self.task == "next" else {"task": self.task}) | {
+        given = {} if self.task == "next" else {"task": self.task}
+        return (given if self.subwords is None else given | {"subwords": self.subwords}) | {
             "label": self.label,
             "name": self.name,
             "size": self.size,
@@ -163,7 +198,8 @@ class Study:
         borrowed: entries of other studies that pairs may name too.
 
     Raises:
-        ValueError: if entries are of two protocols, or share a label; if a pair names none, or its runs differ in
+        ValueError: if entries are of two protocols, or share a label; if one takes the rate of an entry that is not
+            among them; if a pair names none, or its runs differ in
             seeds, corpus, scored part or task. Those of equal steps and sizes of a batch see the same batches.
     """
 
@@ -177,6 +213,9 @@ class Study:
         require(len(self.by_key()) == len(self.entries), "entries", [e.key for e in self.entries], "labels that differ")
         versions = {entry.protocol for entry in self.entries}
         require(len(versions) == 1, "entries", sorted(versions), "those of one protocol")
+        for entry in self.entries:
+            known_rate = entry.rate_of is None or entry.rate_of in self.entries
+            require(known_rate, f"rate_of {entry.label!r}", entry.rate_of and entry.rate_of.label, "one of the entries")
         known = {entry.key: entry for entry in (*self.borrowed, *self.entries)}
         for figure, pairs in self.figures.items():
             for pair in pairs:
@@ -203,7 +242,7 @@ class Study:
             "protocol": self.protocol,
             "name": self.name,
             "question": self.question,
-            "entries": [{"label": e.label, **asdict(e), "training": e.training} for e in self.entries],
+            "entries": [entry.declared for entry in self.entries],
             "figures": self.figures,
             "borrowed": [entry.key for entry in self.borrowed],
         }
@@ -213,6 +252,11 @@ class Study:
     def checksum(self) -> str:
         """The SHA-256 of :attr:`declaration`."""
         return hashlib.sha256(self.declaration.encode()).hexdigest()
+
+
+def targets_of(entry: Entry, targets: int) -> int:
+    """How many tokens a score of an entry is of: ``targets``, or those of its blocks."""
+    return targets if entry.blocks is None else BLOCK * entry.blocks
 
 
 def key_of(record: Record) -> Key:
@@ -283,7 +327,11 @@ def close_rates(entry: Entry, losses: dict[float, float]) -> list[float]:
 
 
 def tuning_trials(entry: Entry, records: Sequence[Record]) -> list[Trial]:
-    """The runs that the choice of a rate lacks: of the first seed, then those that decide between close rates."""
+    """The runs that the choice of a rate lacks: of the first seed, then those that decide between close rates.
+
+    Of an entry that takes another's rate they are the other's.
+    """
+    entry = entry.rate_of or entry
     losses = tried(entry, records)
     rates = next_rates(entry, losses)
     if rates or entry.rate is not None:
@@ -301,6 +349,7 @@ def chosen_rate(entry: Entry, records: Sequence[Record]) -> float | None:
 
     The best of the first seed; where the curve is not smooth, that of the mean over three seeds of the close rates.
     """
+    entry = entry.rate_of or entry
     if entry.rate is not None:
         return entry.rate
     if tuning_trials(entry, records):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 import re
 import statistics
@@ -117,6 +118,7 @@ def claimed(run: Record, path: Path, *, wait: bool) -> Iterator[bool]:
 
 
 RENAMED = {"start": "init"}  # options of build_model that records of before have under another name
+ONCE_DENSE = ("gmlp", "amlp", "changed-gates")  # models of which records of before do not name the matrix
 
 
 def current(record: Record) -> Record:
@@ -124,8 +126,14 @@ def current(record: Record) -> Record:
     run = dict(record["run"])
     require(isinstance(record.get("metrics", []), list), "metrics", record.get("metrics"), "a list")
     if "options" in run:
-        run["options"] = {RENAMED.get(name, name): value for name, value in run["options"].items()}
+        run["options"] = current_options(run["model"], run["options"])
     return {**record, "run": run}
+
+
+def current_options(model: str, options: Record) -> Record:
+    """Options of before under today's names, and with the matrix that a gMLP had where none was named."""
+    options = {RENAMED.get(name, name): value for name, value in options.items()}
+    return {**options, "weight": options.get("weight", "dense")} if model in ONCE_DENSE else options
 
 
 def results(package: str) -> Path:
@@ -168,14 +176,41 @@ def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-# The name that is shown, where a protocol's records have another: since version 3, "gMLP" is the form of the paper's
-# text models, whose matrix is Toeplitz.
+# The name that is shown, where a record has another. "gMLP" is the form of the paper's text models, whose matrix is
+# Toeplitz; up to version 2 of the protocol it was the dense one, and "split" a gMLP among the kinds of gates.
+DENSE = "dense gMLP"
 NAMES: dict[tuple[int, str], str] = {
-    (3, "gMLP"): "gMLP Toeplitz",
-    (3, "gMLP, 4 blocks"): "gMLP Toeplitz, 4 blocks",
-    (3, "gMLP, 6 blocks"): "gMLP Toeplitz, 6 blocks",
-    (3, "gMLP, b = 0"): "gMLP Toeplitz, b = 0",
-    (3, "aMLP, Toeplitz"): "aMLP Toeplitz",
+    (1, "gMLP"): DENSE,
+    (2, "gMLP"): DENSE,
+    (2, "gMLP, W not counted"): f"{DENSE}, W not counted",
+    (2, "gMLP, W not counted, b = 0"): f"{DENSE}, W not counted, b = 0",
+    (2, "gMLP Toeplitz"): "gMLP",
+    (2, "gMLP Toeplitz, b = 0"): "gMLP, b = 0",
+    (2, "gMLP Toeplitz, whole"): "gMLP, whole",
+    (2, "gMLP Toeplitz, additive"): "gMLP, additive",
+    (2, "gMLP Toeplitz, linear"): "gMLP, linear",
+    (2, "aMLP"): "dense aMLP",
+    (2, "aMLP, W not counted"): "dense aMLP, W not counted",
+    (2, "split"): DENSE,
+    (2, "split, 8 near"): f"{DENSE}, 8 near",
+    (2, "split, 8 near, b = 0"): f"{DENSE}, 8 near, b = 0",
+    (2, "split, b = 0"): f"{DENSE}, b = 0",
+    (2, "split, positions"): f"{DENSE}, positions",
+    (2, "split, W within 0.01"): f"{DENSE}, W within 0.01",
+    (2, "split, W within 0.1"): f"{DENSE}, W within 0.1",
+    (2, "split, last matrix not zero"): f"{DENSE}, last matrix not zero",
+    (2, "split, last matrix not zero, W within 0.1"): f"{DENSE}, last matrix not zero, W within 0.1",
+    (2, "whole"): f"{DENSE}, whole",
+    (2, "additive"): f"{DENSE}, additive",
+    (2, "linear"): f"{DENSE}, linear",
+    (2, "split, Toeplitz"): "gMLP",
+    (2, "split, Toeplitz, 8 near"): "gMLP, 8 near",
+    (2, "split, Toeplitz, b = 0"): "gMLP, b = 0",
+    (2, "split, Toeplitz, positions"): "gMLP, positions",
+    (2, "whole, Toeplitz"): "gMLP, whole",
+    (2, "2 layers in the time of split"): f"2 layers in the time of {DENSE}",
+    (2, "2 layers in the time of split, Toeplitz"): "2 layers in the time of gMLP",
+    (3, "aMLP, Toeplitz"): "aMLP",
 }
 
 
@@ -233,6 +268,11 @@ def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
     return tried
 
 
+def bits_per_byte(score: Record) -> float:
+    """The loss of a score on subwords, ``validation`` or ``test`` of a record, in bits per byte of its text."""
+    return float(score["loss"]) * score["targets"] / score["bytes"] / math.log(2)
+
+
 def final_loss(record: Record) -> float:
     """The last validation loss, in nats per token."""
     return float(record["metrics"][-1]["validation_loss"])
@@ -250,9 +290,13 @@ def load_seconds(name: str) -> dict[str, float]:
 
 
 def step_key(run: Record) -> str:
-    """What the time of a training step depends on, as text: the model, its options, and the sizes of a batch."""
+    """What the time of a training step depends on, as text: the model, its options, and the sizes of a batch.
+
+    A vocabulary of subwords is larger than one of characters, and is named too.
+    """
     training = run["training"]
-    return json.dumps([run["model"], run["options"], training["batch_size"], training["seq_len"]], sort_keys=True)
+    parts = [run["model"], run["options"], training["batch_size"], training["seq_len"]]
+    return json.dumps([*parts, run["subwords"]] if "subwords" in run else parts, sort_keys=True)
 
 
 def load_step_time(run: Record) -> Record:
@@ -266,10 +310,18 @@ def load_step_time(run: Record) -> Record:
     Raises:
         ValueError: if a step of this model and size was never timed.
     """
-    stored = (results("recorded") / "step-times.json").read_text(encoding="utf-8")
-    times = {time["key"]: time for time in json.loads(stored)["times"]}
+    times = read_step_times(results("recorded") / "step-times.json")
     require_known("the model and size", step_key(run), times)
     return times[step_key(run)]
+
+
+def read_step_times(path: Path) -> dict[str, Record]:
+    """The times of a file, by the :func:`step_key` that a run has today."""
+    times = {}
+    for time_ in json.loads(path.read_text(encoding="utf-8"))["times"]:
+        model, options, *sizes = json.loads(time_["key"])
+        times[json.dumps([model, current_options(model, options), *sizes], sort_keys=True)] = time_
+    return times
 
 
 def load_benchmark(name: str) -> Record:

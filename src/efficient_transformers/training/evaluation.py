@@ -102,11 +102,8 @@ def sizes_of(text: torch.Tensor, vocabulary: Vocabulary) -> tuple[int, int]:
     found = torch.zeros(len(vocabulary), dtype=torch.int64)
     for start in range(0, len(text), 2**22):
         found += torch.bincount(text[start : start + 2**22].long(), minlength=len(vocabulary))
-    if vocabulary.unit == "bytes":
-        continuing = int(found[0x80:0xC0].sum())  # bytes that a character starts with are all the others
-        return len(text) - continuing, len(text)
-    sizes = torch.tensor([len(c.encode()) for c in vocabulary.characters])
-    return len(text), int((found * sizes).sum())
+    characters, size = (found @ vocabulary.sizes).tolist()
+    return characters, size
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from .execution import Execution, Stop, processes
 from .files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from .logs import finite, json_lines, tensorboard
 from .loop import Metrics, TrainingConfig, train
+from .subwords import BytePairVocabulary
 from .tokens import ByteVocabulary, Unit, Vocabulary
 
 RUN, VOCABULARY, RECORD = "run.json", "vocabulary.json", "training.json"
@@ -49,7 +50,7 @@ class Plan:
     """What a folder's run does.
 
     Args:
-        model: the arguments of :func:`build_model`.
+        model: the arguments of :func:`build_model`; all of them in what is written.
         training: how to train.
         execution: how the machine carries it out.
         corpus: a name or a path for :func:`load_corpus`; a relative path starts in ``directory``.
@@ -93,9 +94,12 @@ class Plan:
         found = read_json(file, "the plan of a run")
         try:
             training, execution = TrainingConfig(**found.pop("training")), Execution(**found.pop("execution"))
-            return cls(**found, training=training, execution=execution)
+            plan = cls(**found, training=training, execution=execution)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(f"{file} is not the plan of a run: {error}") from error
+        if plan.model["name"] in saving.DENSE:
+            plan.model.setdefault("weight", "dense")  # what is written today names every option
+        return plan
 
     def text(self) -> str:
         """The name or the path of the text, which no longer depends on where it is asked for."""
@@ -152,7 +156,7 @@ def read_vocabulary(folder: Path) -> Vocabulary:
     if found.get("tokens") == "bytes":
         return ByteVocabulary()
     try:
-        return Vocabulary(found["characters"])
+        return BytePairVocabulary(found["merges"]) if "merges" in found else Vocabulary(found["characters"])
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"{file} is not a vocabulary: {error}") from error
 
@@ -185,7 +189,7 @@ def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
     vocabulary = read_vocabulary(folder)
     expected = f"{model.vocab_size}, as its model has"
     require(len(vocabulary) == model.vocab_size, f"the size of the vocabulary of {folder}", len(vocabulary), expected)
-    found = saving.fingerprint(vocabulary.characters)
+    found = saving.fingerprint(vocabulary.identity)
     wanted = read_json(folder / saving.CONFIG, "a config").get(saving.VOCABULARY, found)
     require(found == wanted, f"the sha256 of the vocabulary of {folder}", found, f"{wanted}, as its model has")
     return model, vocabulary
@@ -221,7 +225,6 @@ def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) ->
     Raises:
         ValueError: if it exists, or cannot be made or written.
     """
-    characters = {"tokens": "bytes"} if vocabulary.unit == "bytes" else {"characters": vocabulary.characters}
     folder, number = out, 1
     while True:
         beside = f"{PARTIAL}{shortened(folder.name, 200)}-"
@@ -229,7 +232,7 @@ def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) ->
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             made.mkdir()
-            write_text(made / VOCABULARY, json.dumps(characters))
+            write_text(made / VOCABULARY, json.dumps(vocabulary.described()))
             write_text(made / RUN, json.dumps(asdict(plan), indent=1))
             if os.path.lexists(folder):  # an empty folder, too, which rename would replace
                 raise FileExistsError(folder)
@@ -293,7 +296,7 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
         if first:
             done = metrics[-1]["step"] == plan.training.steps
             try:
-                vocabulary = saving.fingerprint(corpus.vocabulary.characters)
+                vocabulary = saving.fingerprint(corpus.vocabulary.identity)
                 save_model(folder, {**(model.config or {}), saving.VOCABULARY: vocabulary}, state)
                 if done:
                     measured = [finite(record) for record in metrics]

@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -25,9 +26,11 @@ from ..checks import SHORT, require, require_instance
 from .files import locked, remove_partial, replacing, shortened, write_text
 
 Unit = Literal["characters", "bytes"]
+Kind = Literal["characters", "bytes", "subwords"]  # of a vocabulary: subwords are made of a text, and so have a number
 DATA_VARIABLE = "EFFICIENT_TRANSFORMERS_DATA"  # a folder that is looked in before anything is downloaded
 PIECE = 2**20  # characters or bytes that are encoded at once
 POINTS = 0x110000  # of Unicode
+WORD_ENDS = re.compile(r".*\w(?=[ \n])", re.DOTALL)  # as far as the last place where a word ends for certain
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Vocabulary:
     """
 
     characters: str
-    unit: ClassVar[Unit] = "characters"
+    unit: ClassVar[Kind] = "characters"
 
     def __post_init__(self) -> None:
         require(isinstance(self.characters, str), "characters", self.characters, "a string", TypeError)
@@ -52,6 +55,15 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.characters)
+
+    @property
+    def identity(self) -> str:
+        """What tells this vocabulary from another, as text."""
+        return self.characters
+
+    def described(self) -> dict[str, Any]:
+        """What a saved folder says of the vocabulary."""
+        return {"characters": self.characters}
 
     def encode(self, text: str) -> Tensor:
         """The tokens of ``text``, int64 ``[len(text)]``.
@@ -84,6 +96,11 @@ class Vocabulary:
         return "".join(self.characters[i] for i in tokens.tolist())
 
     @cached_property
+    def sizes(self) -> Tensor:
+        """The characters that begin in each token, and its UTF-8 bytes, int64 ``[vocab, 2]``."""
+        return torch.tensor([[1, len(character.encode())] for character in self.characters])
+
+    @cached_property
     def table(self) -> Tensor:
         """For each code point its token, int32; -1 for a character that the vocabulary lacks."""
         table = torch.full((POINTS,), -1, dtype=torch.int32)
@@ -94,10 +111,14 @@ class Vocabulary:
 class ByteVocabulary(Vocabulary):
     """All 256 bytes; text stands in UTF-8, so that every text can be encoded, one character in up to four tokens."""
 
-    unit: ClassVar[Unit] = "bytes"
+    unit: ClassVar[Kind] = "bytes"
 
     def __init__(self) -> None:
         super().__init__("".join(map(chr, range(256))))
+
+    def described(self) -> dict[str, Any]:
+        """What a saved folder says of the vocabulary."""
+        return {"tokens": "bytes"}
 
     def encode(self, text: str) -> Tensor:
         """The UTF-8 bytes of ``text``, int64 ``[bytes]``."""
@@ -109,6 +130,11 @@ class ByteVocabulary(Vocabulary):
         for token in sorted(set(tokens.tolist())):
             require(0 <= token < 256, "a token", token, "0 to 255, a byte")
         return bytes(tokens.tolist()).decode(errors="replace")
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """The characters that begin in each byte, and 1, int64 ``[256, 2]``."""
+        return torch.tensor([[int(not 0x80 <= byte < 0xC0), 1] for byte in range(256)])
 
 
 def require_tokens(argument: str, value: Any) -> None:
@@ -134,7 +160,7 @@ class MappedText:
     vocabulary: Vocabulary
 
 
-def map_text(path: Path, unit: Unit = "characters", vocabulary: Vocabulary | None = None) -> MappedText:
+def map_text(path: Path, unit: Kind = "characters", vocabulary: Vocabulary | None = None) -> MappedText:
     """Encode a UTF-8 file of any size, unless that was done before, and map its tokens.
 
     The tokens go to the folder ``tokens`` of the data folder, which :func:`data_folder` names, with a JSON file that
@@ -144,17 +170,18 @@ def map_text(path: Path, unit: Unit = "characters", vocabulary: Vocabulary | Non
     Args:
         path: the text.
         unit: what a token is; bytes need no vocabulary.
-        vocabulary: of the characters; None makes one of those that occur.
+        vocabulary: of the characters; None makes one of those that occur. That of subwords is needed.
 
     Raises:
-        ValueError: if the vocabulary is not of that unit, the file is not UTF-8, or it holds a character that the
-            vocabulary lacks.
+        ValueError: if the vocabulary is missing or not of that unit, the file is not UTF-8, or it holds a character
+            that the vocabulary lacks.
         OSError: if it cannot be read, or the tokens cannot be written.
     """
     require_unit(unit, vocabulary)
+    require(unit != "subwords" or vocabulary is not None, "vocabulary", vocabulary, "that of the subwords")
     path, status = path.resolve(), path.stat()
     vocabulary = None if unit == "bytes" else vocabulary  # bytes are written as they are
-    given = None if vocabulary is None else vocabulary.characters
+    given = None if vocabulary is None else vocabulary.identity
     folder = data_folder() / "tokens"
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(repr((str(path), unit, given)).encode("utf-8", "surrogatepass")).hexdigest()
@@ -174,10 +201,11 @@ def map_text(path: Path, unit: Unit = "characters", vocabulary: Vocabulary | Non
     return MappedText(torch.from_file(str(tokens), size=int(str(known["length"])), dtype=dtype), vocabulary)
 
 
-def require_unit(unit: Unit, vocabulary: Vocabulary | None) -> None:
+def require_unit(unit: Kind, vocabulary: Vocabulary | None) -> None:
     """Raise ValueError if a vocabulary is given, and its tokens are not what ``unit`` says."""
     if vocabulary is not None:
-        require(vocabulary.unit == unit, "tokens", unit, f"{vocabulary.unit!r}, which the vocabulary is of")
+        known = repr(vocabulary.unit) if vocabulary.unit in get_args(Unit) else "None: subwords"
+        require(vocabulary.unit == unit, "tokens", unit, f"{known}, which the vocabulary is of")
 
 
 def read_about(about: Path, tokens: Path) -> dict[str, object] | None:
@@ -200,7 +228,7 @@ def checksum(file: Path) -> int:
     return found
 
 
-def write_tokens(path: Path, tokens: Path, unit: Unit, vocabulary: Vocabulary | None) -> dict[str, object]:
+def write_tokens(path: Path, tokens: Path, unit: Kind, vocabulary: Vocabulary | None) -> dict[str, object]:
     """Encode the text into a file, piece by piece, and say what is in it."""
     if unit == "characters" and vocabulary is None:
         seen = torch.zeros(POINTS, dtype=torch.bool)
@@ -224,28 +252,40 @@ def write_tokens(path: Path, tokens: Path, unit: Unit, vocabulary: Vocabulary | 
             length += len(found)
             line += piece.count("\n")
             file.write(found.to(dtype).numpy().tobytes())
-    characters = "" if vocabulary is None else vocabulary.characters
+    characters = vocabulary.characters if vocabulary and unit == "characters" else ""
     name = str(dtype).removeprefix("torch.")
     made = {"length": length, "dtype": name, "crc32": checksum(tokens), "characters": characters}
     return {**made, "sha256": digest.hexdigest()}
 
 
-def text_pieces(path: Path, unit: Unit) -> Iterator[str]:
-    """A UTF-8 file in pieces.
+def text_pieces(path: Path, unit: Kind) -> Iterator[str]:
+    """A UTF-8 file in pieces, those of subwords cut where a word ends.
 
-    To bytes nothing is changed. As characters, a byte-order mark at the start is none of them, and a line ends in one,
-    ``\\n``, whatever the system that it was written on.
+    To bytes and subwords nothing is changed. As characters, a byte-order mark at the start is none of them, and a line
+    ends in one, ``\\n``, whatever the system that it was written on.
 
     Raises:
         ValueError: if it is not UTF-8.
     """
     try:
-        encoding, newline = ("utf-8", "") if unit == "bytes" else ("utf-8-sig", None)
+        encoding, newline = ("utf-8-sig", None) if unit == "characters" else ("utf-8", "")
         with path.open(encoding=encoding, newline=newline) as file:
-            while piece := file.read(PIECE):
-                yield piece
+            pieces = iter(lambda: file.read(PIECE), "")
+            yield from whole_words(pieces) if unit == "subwords" else pieces
     except UnicodeDecodeError as error:
         raise ValueError(f"the corpus is {str(path)!r}; expected UTF-8 text, but {error}") from error
+
+
+def whole_words(pieces: Iterable[str]) -> Iterator[str]:
+    """The same text in pieces that end where a word does: before a space or a line end that a letter stands before."""
+    kept = ""
+    for piece in pieces:
+        kept += piece
+        if found := WORD_ENDS.match(kept):
+            yield found.group()
+            kept = kept[found.end() :]
+    if kept:
+        yield kept
 
 
 def data_folder() -> Path:

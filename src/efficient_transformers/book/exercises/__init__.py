@@ -1,6 +1,6 @@
 """The checks of the exercises, a module for each chapter: :func:`check` says whether an answer is right, or why not."""
 
-from . import gmlp, head_to_head, hourglass, primer_ez, transformer, variations
+from . import gmlp, head_to_head, hourglass, primer_ez, trained, transformer, variations
 from .checking import CHECKS, check
 
-__all__ = ["CHECKS", "check", "gmlp", "head_to_head", "hourglass", "primer_ez", "transformer", "variations"]
+__all__ = ["CHECKS", "check", "gmlp", "head_to_head", "hourglass", "primer_ez", "trained", "transformer", "variations"]

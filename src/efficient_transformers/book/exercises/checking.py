@@ -2,30 +2,59 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
+import sys
+import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from functools import wraps
+from types import FrameType
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from ...checks import require_known
+from ...checks import SHORT, is_number, require_known
 from ..figures import leak_maps
 
-CHECKS: dict[str, Callable[[Any], None]] = {}
-C = TypeVar("C", bound=Callable[[Any], None])
+Check = Callable[[Any], str]
+CHECKS: dict[str, Check] = {}
+
+TORCH_STOPPED = {  # what PyTorch says where sizes do not fit, and what it means
+    "must match the size of tensor": "two tensors are combined whose sizes do not fit",
+    "must match except in dimension": "tensors are joined whose other sizes differ",
+    "cannot be multiplied": "in a matrix product, rows of the left and columns of the right differ in length",
+    "batch2 tensor": "in a matrix product, rows of the left and columns of the right differ in length",
+    "is invalid for input of size": "a tensor is viewed in a shape of another number of entries",
+    "expanded size": "a tensor is expanded to a shape that it does not fit",
+    "channels": "a convolution meets another number of channels than its kernels have",
+    "out of range": "an index is beyond the end",
+    "out of bounds": "an index is beyond the end",
+}
 
 
 class WrongAnswerError(Exception):
     """What is wrong with an answer, in words for the reader."""
 
 
-def exercise(number: str) -> Callable[[C], C]:
-    """Register a check, which raises :class:`WrongAnswerError` unless the answer is right."""
+def exercise(number: str, *, takes: str = "") -> Callable[[Check], Check]:
+    """Register a check, which raises :class:`WrongAnswerError` unless the answer is right, and returns what it saw.
 
-    def register(check: C) -> C:
-        CHECKS[number] = check
-        return check
+    Args:
+        number: of the exercise.
+        takes: the arguments of the answer, if that is a function or a class: ``"x, k"``.
+    """
+
+    def register(check: Check) -> Check:
+        @wraps(check)
+        def checked(answer: Any) -> str:
+            if takes:
+                expect_function(answer, takes)
+            return check(answer)
+
+        CHECKS[number] = checked
+        return checked
 
     return register
 
@@ -36,7 +65,7 @@ def drawn(seed: int, *shape: int) -> Tensor:
 
 
 def check(number: str, answer: Any) -> None:
-    """Print whether ``answer`` solves the exercise ``number``, and if not, why; None is not an answer yet.
+    """Print whether ``answer`` solves the exercise ``number``: if so, what it shows, if not, why; None is not one yet.
 
     Raises:
         ValueError: if there is no such exercise.
@@ -46,13 +75,59 @@ def check(number: str, answer: Any) -> None:
         return
     try:
         with torch.random.fork_rng(devices=[]):  # cells after this one draw what they would have drawn without it
-            CHECKS[number](answer)
+            shown = CHECKS[number](answer)
     except WrongAnswerError as wrong:
         print(f"not yet: {wrong}")
     except Exception as error:  # whatever a reader's own code raises is an answer too
-        print(f"not yet: your answer stopped with {type(error).__name__}: {error}")
+        print(f"not yet: {stopped(error)}")
     else:
-        print("right")
+        print(f"right: {shown}")
+
+
+def expect_function(answer: Any, takes: str) -> None:
+    """Raise :class:`WrongAnswerError` unless ``answer`` can be called with these arguments."""
+    what = f"your answer is {SHORT.repr(answer)}, of the type {type(answer).__name__}; expected a function of {takes}"
+    expect(callable(answer), what)
+    try:
+        signature = inspect.signature(answer)
+    except ValueError:  # some functions of C do not tell
+        return
+    try:
+        signature.bind(*takes.split(", "))
+    except TypeError as error:
+        raise WrongAnswerError(f"your function takes {signature}; expected one of {takes}, in this order") from error
+
+
+def stopped(error: Exception) -> str:
+    """Where the reader's code stopped: its line, the shapes of the tensors there, and the reason in words."""
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, RuntimeError | IndexError):
+        known = (words for said, words in TORCH_STOPPED.items() if said in str(error))
+        of_torch = "PyTorch cannot do this with these tensors" if type(error) is RuntimeError else reason
+        reason = next(known, of_torch)
+    steps = [step for step in traceback.walk_tb(error.__traceback__) if is_reader(step[0])]
+    if not steps:
+        return f"your answer stopped: {reason}"
+    frame, line = steps[-1]
+    source = linecache.getline(frame.f_code.co_filename, line).strip()
+    where = f"at `{source}`" if source else f"in line {line}"
+    shapes = [f"{name} {tuple(z.shape)}" for name, z in frame.f_locals.items() if isinstance(z, Tensor)]
+    tensors = f" (shapes: {', '.join(shapes)})" if shapes else ""
+    return f"your answer stopped {where}: {reason}{tensors}"
+
+
+def is_reader(frame: FrameType) -> bool:
+    """Whether it is the reader's code that runs in ``frame``: neither the book's, nor PyTorch's, nor Python's."""
+    module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return module not in {"efficient_transformers", "torch", "accelerate", *sys.stdlib_module_names}
+
+
+def as_number(what: str, got: Any) -> float:
+    """``got`` as a float; raise :class:`WrongAnswerError` unless it is one number."""
+    if isinstance(got, Tensor) and got.numel() == 1:
+        got = got.item()
+    expect(is_number(got), f"{what} is {SHORT.repr(got)}, of the type {type(got).__name__}; expected a number")
+    return float(got)
 
 
 def expect(condition: bool, message: str) -> None:

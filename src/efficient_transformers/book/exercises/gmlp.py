@@ -10,11 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...layers.gmlp import SpatialGatingUnit
-from .checking import WrongAnswerError, close, compare, dependence, drawn, exercise, expect, show_leaks
+from ...models import LanguageModel
+from .checking import WrongAnswerError, as_number, close, compare, dependence, drawn, exercise, expect, show_leaks
+from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, trained
 
 
-@exercise("5.1")
-def repair(answer: Any) -> None:
+@exercise("5.1", takes="weight, x")
+def repair(answer: Any) -> str:
     """A causal product with normalized tokens: ``answer(weight, x)``."""
     T = 9
     weight, x = drawn(0, T, T), drawn(0, 2, T, 8)
@@ -22,7 +24,10 @@ def repair(answer: Any) -> None:
     got = answer(weight, x)
     expect(isinstance(got, Tensor) and got.shape == x.shape, f"expected a tensor of the shape {tuple(x.shape)}")
     if close(got, expected):
-        return
+        return (
+            f"output 0 knew {T - 1} tokens of its future, through a mean and a variance for each channel: a leak needs "
+            "no matrix"
+        )
     found = dependence(lambda tokens: answer(weight, tokens), x)
     future = found.triu(1)
     if future.any():
@@ -46,10 +51,11 @@ def repair(answer: Any) -> None:
         ),
     }
     compare("your output", got, expected, mistakes)
+    raise AssertionError("an output that is right has returned above")
 
 
-@exercise("5.2")
-def dense_from_kernel(answer: Any) -> None:
+@exercise("5.2", takes="kernel")
+def dense_from_kernel(answer: Any) -> str:
     """The matrix of a causal Toeplitz gate: ``answer(kernel)``."""
     n = 5
     kernel = torch.arange(1.0, n + 1)
@@ -63,20 +69,27 @@ def dense_from_kernel(answer: Any) -> None:
         {
             "your matrix reads the future: the weight of the distance j = t - s belongs j places below the diagonal, "
             "yours stands above it": expected.T,
+            "your matrix is symmetric: kernel[|t - s|] reads as far ahead as back, and above the diagonal is the "
+            "future; cut it with tril": kernel[(t - s).abs()],
             "your matrix wraps around: the first rows read the end of the sequence, which is their future": wrapped,
             "your kernel runs the wrong way: its first number is for the distance 0, the diagonal": kernel.flip(0)[
                 (t - s) % n
             ].tril(),
+            "your kernel lies along the diagonal: row t has kernel[0] there, and kernel[j] j places to the left": (
+                torch.diag(kernel)
+            ),
         },
     )
+    n = 64
+    return f"at the {n} characters of this chapter's models, {n} numbers stand for a matrix of {n * n:,}"
 
 
-@exercise("5.3")
-def equal_cost(answer: Any) -> None:
+@exercise("5.3", takes="D")
+def equal_cost(answer: Any) -> str:
     """Channels inside at which a gate costs what attention does: ``answer(D)``."""
     for D in (16, 32):
         F_, n = answer(D), 10
-        expect(isinstance(F_, int | float), f"your answer for D = {D} is a {type(F_).__name__}; expected a number")
+        as_number(f"what you return for D = {D}", F_)
         gate, attention = n * n * F_ / 2, 2 * n * n * D
         hint = ""
         if F_ == 2 * D:
@@ -87,6 +100,10 @@ def equal_cost(answer: Any) -> None:
             hint = ": count the second product of attention, and that half of the F channels pass by"
         values = f"{gate:,.0f} multiply-adds for {n} tokens, attention with D = {D} takes {attention:,}"
         expect(gate == attention, f"with F = {F_:g} the gate takes {values}{hint}")
+    return (
+        "our models have just these 4 D channels, and two blocks for each layer: used whole, their matrices cost twice "
+        "what attention does"
+    )
 
 
 def block(x: Tensor, up: Tensor, down: Tensor, weight: Tensor, bias: Tensor, without: str = "") -> Tensor:
@@ -99,8 +116,9 @@ def block(x: Tensor, up: Tensor, down: Tensor, weight: Tensor, bias: Tensor, wit
         z1, z2 = z2, z1
     z2 = z2 if without == "inner norm" else F.layer_norm(z2, z2.shape[-1:])
     w = weight[:T, :T]
-    f = (w if without == "tril" else w.tril()) @ z2
-    f = f if without == "bias" else f + bias[:T, None]
+    w = w if without == "tril" else w.tril()
+    f = z2 @ w.T if without == "tokens" else w @ z2
+    f = f if without == "bias" else f + (bias[:T] if without == "positions" else bias[:T, None])
     y = (z1 * f) @ down.T
     return y if without == "residual" else x + y
 
@@ -113,13 +131,15 @@ BLOCK_MISTAKES = {
     "inner norm": "the half that W mixes is not normalized",
     "order": "the halves are exchanged: the first passes, the second is mixed",
     "bias": "the bias of the gate is missing",
+    "positions": "the bias goes along the channels; it has one number for each position: bias[:T, None]",
+    "tokens": "W mixes channels; it stands on the left, W @ Z, where it mixes tokens",
 }
 
 
-@exercise("5.4")
-def whole_block(answer: Any) -> None:
+@exercise("5.4", takes="x, up, down, weight, bias")
+def whole_block(answer: Any) -> str:
     """A causal block from a blank: ``answer(x, up, down, weight, bias)``."""
-    g, n, T, D, width = torch.Generator().manual_seed(0), 8, 6, 4, 10
+    g, n, T, D, width = torch.Generator().manual_seed(0), 8, 5, 4, 10  # T = width / 2
     up, down = torch.randn(width, D, generator=g), torch.randn(D, width // 2, generator=g)
     weight, bias = torch.randn(n, n, generator=g), torch.randn(n, generator=g)
     x = torch.randn(2, T, D, generator=g)
@@ -127,12 +147,13 @@ def whole_block(answer: Any) -> None:
     mistakes = {reason: block(*given, without=what) for what, reason in BLOCK_MISTAKES.items()}
     reads = partial(dependence, lambda tokens: answer(tokens, *given[1:]), x)
     compare("your block's output", answer(*given), block(*given), mistakes, reads=reads)
+    return "that is a whole dense gMLP: blocks like it between an embedding and a norm, no softmax and no positions"
 
 
-@exercise("5.5")
-def piece_by_piece(answer: Any) -> None:
+@exercise("5.5", takes="gate, past, z")
+def piece_by_piece(answer: Any) -> str:
     """A gate that reads on where it stopped: ``answer(gate, past, z)`` gives the output and what to remember."""
-    gate = SpatialGatingUnit(8, 9, causal=True)
+    gate = SpatialGatingUnit(8, 9, causal=True, weight="dense")
     with torch.no_grad():
         gate.weight.copy_(drawn(0, 9, 9))
         gate.bias.copy_(drawn(0, 9))
@@ -151,14 +172,22 @@ def piece_by_piece(answer: Any) -> None:
             first = gate.weight[:length, :length].tril() @ mixed[:, start:end] + gate.bias[:length, None]
             late = gate.weight[start:end, :end].tril(start) @ mixed[:, :end] + gate.bias[:length, None]
             passed = z[:, start:end, :4]
+            cut_late = gate.weight[start:end, :end].tril() @ mixed[:, :end] + gate.bias[start:end, None]
             mistakes = {
+                f"tril cuts after the rows were chosen, at the diagonal of this piece, so that token {start} reads "
+                "token 0 alone: cut the whole W first, or use tril(S)": (passed * cut_late).detach(),
                 f"from token {start} on you start again at position 0: rows, columns and bias count from the start of "
                 "the sequence": (passed * first).detach(),
                 f"the bias of token {start} is that of position 0": (passed * late).detach(),
             }
         blind = gate.weight[start:end, :end] @ mixed[:, :end] + gate.bias[start:end, None]
         ahead = "tokens of one piece see each other's future: row t stops at column t"
-        mistakes |= {ahead: (z[:, start:end, :4] * blind).detach()}
+        raw = gate.weight[start:end, :end].tril(start) @ z[:, :end, 4:] + gate.bias[start:end, None]
+        unnormalized = "W multiplies Z2 as it came: the gate normalizes it first, gate.norm, then mixes, then remembers"
+        mistakes |= {
+            ahead: (z[:, start:end, :4] * blind).detach(),
+            unnormalized: (z[:, start:end, :4] * raw).detach(),
+        }
         told = isinstance(output, Tensor) and output.shape == z[:, start:end, :4].shape
         if told and close(output.detach(), mistakes[ahead]) and not close(mistakes[ahead], whole[:, start:end]):
             seen = dependence(lambda tokens, past=past: answer(gate, past, tokens)[0].detach(), z[:, start:end])  # type: ignore[misc]
@@ -167,6 +196,36 @@ def piece_by_piece(answer: Any) -> None:
         expect(isinstance(kept, Tensor), f"what you remember is a {type(kept).__name__}; expected a tensor")
         forgot = f"after {end} tokens you remember {kept.shape[1] if kept.dim() == 3 else kept.dim()}; expected all"
         expect(kept.dim() == 3 and kept.shape[1] == end, f"{forgot} {end}: a later token may read any of them")
-        raw = {"you remember Z2 as it came; a later token reads it normalized": z[:, :end, 4:]}
-        compare("what you remember", kept, mixed[:, :end], raw)
+        as_it_came = {"you remember Z2 as it came; a later token reads it normalized": z[:, :end, 4:]}
+        compare("what you remember", kept, mixed[:, :end], as_it_came)
         past, start = kept.detach(), end
+    return (
+        "it remembers F / 2 numbers for each token, 2 D in our models, as many as the keys and values of attention, "
+        "and there are two blocks for each layer"
+    )
+
+
+@exercise("5.6", takes="model, corpus, config")
+def four_numbers(answer: Answer) -> str:
+    """A gMLP whose gates have four numbers each, trained."""
+    T, w, blocks = 12, 4, 4
+
+    def make() -> LanguageModel:
+        return fresh("gmlp", n_layers=blocks, weight="toeplitz")
+
+    model = probe(answer, make).model
+    distance = torch.arange(T)[:, None] - torch.arange(T)
+    for i, block in enumerate(model.body):
+        seen = reads(block.gate, T, block.up.out_features) > 0
+        far = int(distance[seen].max())
+        found = f"the gate of block {i} reads {far} characters back; expected {w - 1}, which with its own are {w}"
+        again = ": weights that are set to 0 once learn again; stop their gradients too, in every block"
+        expect(far == w - 1, found + again * (far == T - 1))
+        every = torch.equal(seen, (distance >= 0) & (distance < w))
+        expect(every, f"the gate of block {i} reads {far} characters back, but skips some of those between")
+    changed, usual = result(answer, make), trained(make)
+    dense = trained(lambda: fresh("gmlp", n_layers=blocks, weight="dense"))
+    return (
+        f"{blocks * w} numbers mix the tokens of the whole model, and it ends {against(changed, usual)} than with "
+        f"{blocks * SEQ_LEN}, at {changed:.3f}. Dense matrices, with {blocks * SEQ_LEN**2:,}, end at {dense:.3f}"
+    )

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import nn
+
 from ...checks import is_number
-from .checking import exercise, expect
+from ...layers.family import parameter_count
+from ...layers.primer import GatedFeedForward
+from ...models import LanguageModel, initialize
+from .checking import WrongAnswerError, as_number, close, exercise, expect
+from .trained import SEQ_LEN, Answer, against, expect_change, fresh, probe, result, text, trained
 
 OURS = {2: 1.80, 0: 1.83, 4: 1.90, 1: 1.79}  # by seed, in the order in which runs ended
 THEIRS = {0: 1.86, 1: 1.85, 2: 1.88, 3: 1.70}
@@ -19,10 +27,14 @@ def near(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
 
 
-@exercise("6.1")
-def repair_pairs(answer: Callable[[Mapping[int, float], Mapping[int, float]], Any]) -> None:
+@exercise("6.1", takes="ours, theirs")
+def repair_pairs(answer: Callable[[Mapping[int, float], Mapping[int, float]], Any]) -> str:
     """A function of two dicts, loss by seed: the differences of the seeds that both have, ascending."""
-    got = answer(OURS, THEIRS)
+    try:
+        got = answer(OURS, THEIRS)
+    except KeyError as error:
+        alone = f"seed {error} was run on one side alone: take the seeds of both, ours.keys() & theirs.keys()"
+        raise WrongAnswerError(alone) from error
     expect(isinstance(got, list), f"you return a {type(got).__name__}; expected a list of differences")
     seeds = sorted(OURS.keys() & THEIRS.keys())
     expected = [OURS[seed] - THEIRS[seed] for seed in seeds]
@@ -35,42 +47,89 @@ def repair_pairs(answer: Callable[[Mapping[int, float], Mapping[int, float]], An
     expect(not unordered, "the right differences, but not by ascending seed")
     for seed, a, b in zip(seeds, got, expected, strict=True):
         expect(near(a, b), f"the difference of seed {seed} is {a:.3f}; expected {b:.3f}: are both losses of that seed?")
+    arrived = [a - b for a, b in zip(OURS.values(), THEIRS.values(), strict=True)]
+    return (
+        f"ours is better by {-statistics.mean(got):.3f}, with a spread of {statistics.stdev(got):.3f}. Paired as they "
+        f"arrived, the same runs say worse by {statistics.mean(arrived):.3f}, with a spread of "
+        f"{statistics.stdev(arrived):.3f}"
+    )
 
 
 @exercise("6.2")
-def worth(answer: Any) -> None:
+def worth(answer: Any) -> str:
     """Nats that a lead must have at equal steps."""
     right = 0.12 * math.log2(1.25)
     expect(is_number(answer), f"your answer is a {type(answer).__name__}; expected a number of nats")
     expect(not abs(answer - 0.12 * 0.25) < 1e-3, "a quarter more time is not a quarter of a halving: take a logarithm")
+    fewer = "a fifth fewer steps are not a fifth of a halving: take a logarithm of the factor"
+    expect(not abs(answer - 0.12 * (1 - 0.8)) < 1e-3, fewer)
     expect(not abs(answer - 0.12 * math.log(1.25)) < 1e-4, "halvings are counted by the logarithm to the base 2")
     expect(not abs(answer + right) < 1e-3, "the model must be ahead: give the lead as a positive number")
+    rounded = "0.04 is right, if rounded to two decimals; give three, or the expression itself"
+    expect(not near(answer, round(right, 2)), rounded)
     expect(abs(answer - right) < 1e-3, f"{answer:g} is not it; expected 0.12 nats for each of the halvings in (6.5)")
+    twice = 0.12 * math.log2(2.5)
+    return (
+        f"{answer:.3f} nats, whether the baseline makes 500 steps or 500,000, as long as the slope lasts. A step that "
+        f"takes twice as long again costs {twice:.2f}"
+    )
 
 
-@exercise("6.3")
-def sign_flips(answer: Callable[[Sequence[float]], Any]) -> None:
-    """The exact p-value of a list of differences, by giving them all signs."""
-    for differences in ([-0.05, -0.01, -0.03, -0.02, -0.04], [0.02, -0.01, 0.03], [0.01, -0.01], [-0.3]):
+FLIPPED = (
+    [-0.05, -0.01, -0.03, -0.02, -0.04],
+    [0.02, -0.01, 0.03],
+    [0.01, -0.01],
+    [-0.3],
+    [-0.01, -0.06, 0.03, -0.02],
+)
+"""The sums of the last are equal for more than one choice of signs, but not as floats."""
+
+
+def shares(counts: Callable[[float, float], bool]) -> list[float]:
+    """For each list of :data:`FLIPPED`, the share of sums that count beside the observed one."""
+    found = []
+    for differences in FLIPPED:
         ways = itertools.product((1, -1), repeat=len(differences))
         sums = [sum(map(math.prod, zip(signs, differences, strict=True))) for signs in ways]
-        observed = sum(differences)
-        expected = sum(abs(x) >= abs(observed) - 1e-12 for x in sums) / len(sums)
-        one_sided = sum(x <= observed + 1e-12 for x in sums) / len(sums)
-        got = float(answer(differences))
-        shown = f"for {differences} your p-value is {got:g}; expected {expected:g}"
-        expect(0 <= got <= 1, f"{shown}: a p-value is a share, between 0 and 1")
-        larger = sum(abs(x) > abs(observed) + 1e-12 for x in sums) / len(sums)
-        if not near(got, expected):
-            expect(
-                not near(got, larger), f"{shown}: the observed signs are one of the ways, so count 'at least as far'"
-            )
-            expect(not near(got, one_sided), f"{shown}: far from 0 on either side counts: compare absolute values")
-        expect(near(got, expected), shown)
+        found.append(sum(counts(x, sum(differences)) for x in sums) / len(sums))
+    return found
 
 
-@exercise("6.4")
-def steps_to_that_loss(answer: Callable[[Mapping[int, float], float], Any]) -> None:
+@exercise("6.3", takes="differences")
+def sign_flips(answer: Callable[[Sequence[float]], Any]) -> str:
+    """The exact p-value of a list of differences, by giving them all signs."""
+    room = 1e-12
+    expected = shares(lambda x, observed: abs(x) >= abs(observed) - room)
+    got = [as_number(f"your p-value for {differences}", answer(differences)) for differences in FLIPPED]
+    mistakes = {
+        "the observed signs are one of the ways, so count 'at least as far'": shares(
+            lambda x, observed: abs(x) > abs(observed) + room
+        ),
+        "far from 0 on either side counts: compare absolute values": shares(lambda x, observed: x <= observed + room),
+        "far from 0 on either side counts, not above it alone: compare absolute values": shares(
+            lambda x, observed: x >= observed - room
+        ),
+        "that is the share of the two ways in which all signs are alike; count how far each sum is from 0": [
+            2 * 0.5 ** len(differences) for differences in FLIPPED
+        ],
+    }
+    wrong = next((i for i, (a, b) in enumerate(zip(got, expected, strict=True)) if not near(a, b)), None)
+    if wrong is not None:
+        shown = f"for {FLIPPED[wrong]} your p-value is {got[wrong]:g}; expected {expected[wrong]:g}"
+        expect(0 <= got[wrong] <= 1, f"{shown}: a p-value is a share, between 0 and 1")
+        alike = (reason for reason, values in mistakes.items() if all(map(near, got, values)))
+        tie = "another choice of signs has the same sum, and rounding puts it below: leave room, like 1e-12"
+        reason = next(alike, tie if wrong == len(FLIPPED) - 1 else "")
+        expect(False, f"{shown}: {reason}" if reason else shown)
+    five, six = answer([-1.0] * 5), answer([-1.0] * 6)
+    return (
+        f"five differences of one sign, however large, give {five:g}: five seeds can never pass 5 % this way. Six can, "
+        f"with {six:g}"
+    )
+
+
+@exercise("6.4", takes="lengths, target")
+def steps_to_that_loss(answer: Callable[[Mapping[int, float], float], Any]) -> str:
     """Steps, by interpolation in their logarithm, of a dict of losses by steps, for a target."""
     lengths = {2000: 1.70, 500: 1.86, 1000: 1.78}
     cases = (
@@ -81,7 +140,7 @@ def steps_to_that_loss(answer: Callable[[Mapping[int, float], float], Any]) -> N
         (1.6, math.inf),
     )
     for target, expected in cases:
-        got = float(answer(lengths, target))
+        got = as_number(f"what you return for the target {target}", answer(lengths, target))
         shown = f"for the target {target} you return {got:g} steps; expected {expected:g}"
         if near(got, expected):
             continue
@@ -90,3 +149,53 @@ def steps_to_that_loss(answer: Callable[[Mapping[int, float], float], Any]) -> N
         linear = {1.82: 750.0, 1.72: 1750.0}.get(target)
         reason = "you interpolate in the steps, not in their logarithm" if linear and near(got, linear) else ""
         expect(False, f"{shown}: {reason}" if reason else shown)
+    half = answer(lengths, 1.82)
+    return (
+        f"half of the way from 1.86 to 1.78 is done after {half:.0f} steps, not after 750: the first steps of a "
+        "training are worth the most"
+    )
+
+
+def sized(d_ff: int) -> Callable[[Any], None]:
+    """A change of a model: SwiGLU of so many channels."""
+
+    def change(model: Any) -> None:
+        for layer in model.body:
+            layer.feed_forward = GatedFeedForward(model.d_model, d_ff, nn.SiLU())
+        initialize(model.body)
+
+    return change
+
+
+@exercise("6.5", takes="model, corpus, config")
+def same_size(answer: Answer) -> str:
+    """A Transformer with SwiGLU, of the same size and the same start, trained."""
+
+    def make() -> LanguageModel:
+        return fresh("transformer", n_layers=2)
+
+    model, first = probe(answer, make)
+    usual, found = parameter_count(make()), parameter_count(model)
+    kept = ": SwiGLU has three matrices where there were two" if found > 1.2 * usual else ""
+    sizes = f"your model has {found:,} parameters, the one before {usual:,}; expected a difference of at most 1 %{kept}"
+    expect(abs(found - usual) <= 0.01 * usual, sizes)
+    forwards = [layer.feed_forward for layer in model.body]
+    gated = all(isinstance(forward, GatedFeedForward) for forward in forwards)
+    expect(gated, "a feed-forward network is no GatedFeedForward: change every layer")
+    kinds = [type(forward.activation).__name__ for forward in forwards]
+    expect(set(kinds) == {"SiLU"}, f"the activations are {', '.join(kinds)}; expected nn.SiLU() in every layer")
+    expect_change(model, make, sized(forwards[0].up.out_features), [])
+    inputs = text().batch(12, SEQ_LEN, torch.Generator().manual_seed(0))[0]
+    starts = "the branches of your layers do not start in zeros, as those of the other model do: call initialize"
+    with torch.no_grad():
+        expect(close(first, make()(inputs)), starts)
+
+    def larger() -> LanguageModel:
+        sized(256)(model := make())
+        return model
+
+    changed, plain, unfair = result(answer, make), trained(make), trained(larger)
+    return (
+        f"of the same size, SwiGLU ends {against(changed, plain)} than ReLU, at {changed:.3f}. With all 256 channels, "
+        f"and {parameter_count(larger()) / usual - 1:.0%} more parameters, it ends at {unfair:.3f}: so much was size"
+    )

@@ -8,9 +8,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from .checking import WrongAnswerError, close, compare, drawn, exercise, expect, show_leaks
+from ...layers.cache import Cache
+from ...layers.resampling import Shortening
+from ...models import LanguageModel
+from .checking import WrongAnswerError, as_number, close, compare, drawn, exercise, expect, show_leaks, stopped
+from .trained import Answer, against, expect_change, fresh, probe, result, trained
 
 
 def draw_leaks(windows: list[int], k: int) -> None:
@@ -45,8 +49,8 @@ def check_windows(what: str, got: Any, x: Tensor, short: Tensor, k: int) -> None
     compare(what, got, expected)
 
 
-@exercise("4.1")
-def repair_up_sampling(answer: Callable[[Tensor, Tensor, int], Any]) -> None:
+@exercise("4.1", takes="x, short, k")
+def repair_up_sampling(answer: Callable[[Tensor, Tensor, int], Any]) -> str:
     """A function of x (B, T, D), short (B, n, D) and k."""
     for T, k in ((8, 4), (7, 3), (12, 4), (1, 2)):
         x, short = drawn(4, 2, T, 8), drawn(4, 2, (T - 1) // k + 1, 9)[..., 1:]
@@ -56,13 +60,20 @@ def repair_up_sampling(answer: Callable[[Tensor, Tensor, int], Any]) -> None:
             sizes = f"x has T = {T} tokens and short n = {short.shape[1]} vectors (k = {k})"
             raise WrongAnswerError(
                 f"your code stopped: {sizes}, so they cannot be added as they are: choose one vector of short for each "
-                f"token, {T} in all, and add those ({error})"
+                f"token, {T} in all, and add those"
             ) from error
         check_windows("your up-sampling", got, x, short, k)
+    T, k = 12, 4
+    broken = (torch.arange(T) + k - 1) // k * k  # where the window ends that each token read
+    ahead = int((broken > torch.arange(T)).sum())
+    return (
+        f"of {T} tokens, {ahead} had read a window that ends after them, all but those that end one themselves. "
+        f"Honest, a token reads a window that is up to {k - 1} tokens old"
+    )
 
 
-@exercise("4.2")
-def how_stale(answer: Callable[[int], Any]) -> None:
+@exercise("4.2", takes="t")
+def how_stale(answer: Callable[[int], Any]) -> str:
     """A function of t: how long ago the innermost window ended."""
     ages = [answer(t) for t in range(40)]
     broken = next((t for t, age in enumerate(ages) if not isinstance(age, int)), None)
@@ -81,23 +92,33 @@ def how_stale(answer: Callable[[int], Any]) -> None:
             False,
             f"for t = {t} you say {ages[t]}; the innermost window that it reads ends at token {ends}, {t - ends} ago",
         )
+    return (
+        f"on average the innermost layers know nothing of the last {sum(ages) / len(ages):g} tokens; the layers around "
+        "them have read those"
+    )
 
 
-@exercise("4.3")
-def break_even(answer: Callable[[int], Any]) -> None:
+@exercise("4.3", takes="D")
+def break_even(answer: Callable[[int], Any]) -> str:
     """A function of D: the length at which attention costs as much as the matrices."""
     for D in (32, 64, 128):
-        got = float(answer(D))
+        got = as_number(f"what you return for D = {D}", answer(D))
         expect(got != 12 * D, "12D is where one of the two costs T·D alone; attention has both, scores and mixture")
         expect(got != 3 * D, "3D is where 4·T·D equals the matrices; attention takes 2·T·D multiply-adds")
         expect(got != 2 * D, "2D counts attention's own four matrices alone; the feed-forward network has 8D² more")
         attention = 2 * got * D
         sides = f"at T = {got:g} and D = {D} attention takes {attention:,.0f} multiply-adds, the matrices {12 * D**2:,}"
         expect(attention == 12 * D**2, sides)
+    D, T = 128, 128
+    share = 2 * T * D / (2 * T * D + 12 * D**2)
+    return (
+        f"with {D} channels that is {answer(D):,} tokens. At the {T} of this chapter's models attention is {share:.0%} "
+        "of a layer: what shortening saves there is matrices"
+    )
 
 
-@exercise("4.4")
-def max_shortening(answer: Callable[[Tensor, int], Any]) -> None:
+@exercise("4.4", takes="x, k")
+def max_shortening(answer: Callable[[Tensor, int], Any]) -> str:
     """A function of x (B, T, D) and k: the maximum of each window, (B, n, D)."""
     for T, k in ((8, 4), (9, 4), (11, 4), (7, 3), (1, 4)):
         x = drawn(4, 2, T, 3) - 2  # mostly negative: a zero is seen at once
@@ -109,6 +130,8 @@ def max_shortening(answer: Callable[[Tensor, int], Any]) -> None:
         zeros = F.pad(x, (0, 0, k - 1, k))[:, : n * k].reshape(2, n, k, 3).amax(2)
         cut = F.pad(shifted[:, :T], (0, 0, 0, -T % k), value=-torch.inf).reshape(2, -1, k, 3).amax(2)
         got = answer(x, k)
+        pair = "your shortening gives a pair, the largest numbers and their places, as `max` does: take the first"
+        expect(not isinstance(got, tuple), pair)
         expect(isinstance(got, Tensor), f"your shortening gives a {type(got).__name__}; expected a tensor")
         shapes = f"for T = {T} and k = {k} your shortening gives {tuple(got.shape)}; expected {tuple(right.shape)}, "
         expect(got.shape == right.shape, f"{shapes}a window for each of the tokens 0, k, 2k, … that there are")
@@ -123,11 +146,23 @@ def max_shortening(answer: Callable[[Tensor, int], Any]) -> None:
         if k > 1 and close(got, unshifted) and not close(unshifted, right):
             ends = torch.arange(T) // k * k + k - 1  # of the window that token t reads
             show_leaks("what your shortening lets tokens read", (torch.arange(T) <= ends[:, None]).double())
+        first = (
+            f"token 0 is alone in window 0 and has {x[0, 0, 0].item():.3g} there; you return {got[0, 0, 0].item():.3g}"
+        )
+        won = f"{first}, which stood before the text and won: only -inf loses against every number"
+        is_padding = not any(close(got, wrong) for wrong in mistakes.values()) and bool(got[0, 0, 0] > x[0, 0, 0])
+        expect(not is_padding, won)
         compare(f"your shortening (T = {T}, k = {k})", got, right, mistakes)
+    k = 4
+    share = (drawn(4, 100) < 0).float().mean().item()
+    return (
+        f"zeros before the text would have won in {share:.0%} of the channels of window 0. Of a mean they take part "
+        f"too: there token 0 counts a quarter"
+    )
 
 
-@exercise("4.5")
-def piece_by_piece(answer: Callable[[int], Callable[[Tensor, Tensor], Any]]) -> None:
+@exercise("4.5", takes="k")
+def piece_by_piece(answer: Callable[[int], Callable[[Tensor, Tensor], Any]]) -> str:
     """A class of k, whose objects are called with pieces of x and the windows that they complete."""
     T, whole = 11, ([11], [4, 4, 3], [3, 1, 1, 4, 2], [2, 9], [1] * 11)
     for k, cuts in itertools.product((4, 3), whole):
@@ -141,13 +176,75 @@ def piece_by_piece(answer: Callable[[int], Callable[[Tensor, Tensor], Any]]) -> 
             try:
                 y = up(x[:, start:end], piece)
             except (IndexError, RuntimeError) as error:
-                none = "which completes no window: read the last vector of before" if piece.shape[1] == 0 else "see why"
-                expect(
-                    False, f"your up-sampling stopped at a piece ({where}), {none} ({type(error).__name__}: {error})"
-                )
+                none = ", which completes no window: read the last vector of before" if piece.shape[1] == 0 else ""
+                raise WrongAnswerError(f"at the piece of {where}{none}, {stopped(error)}") from error
             expect(isinstance(y, Tensor), f"your up-sampling gives a {type(y).__name__} for {where}; expected a tensor")
-            shapes = f"your up-sampling gives {tuple(y.shape)} for {where}; expected {(2, length, 8)}"
+            shapes = (
+                f"your up-sampling gives {tuple(y.shape)} for {where}; expected {(2, length, 8)}, a vector for each "
+                f"token of the piece, which completes {piece.shape[1]} windows"
+            )
             expect(y.shape == (2, length, 8), shapes)
             outputs.append(y)
             start = end
         check_windows(f"your up-sampling, in pieces of {cuts},", torch.cat(outputs, 1), x, short, k)
+    T, D = 1000, 128
+    return (
+        f"in any pieces the same as at once, from one vector: {D} numbers in this chapter's models, after any text. A "
+        f"layer of attention keeps {2 * T * D:,} after {T:,} tokens"
+    )
+
+
+class Taken(Shortening):
+    """One token of each window instead of their mean, or something else of it."""
+
+    def __init__(self, pool: Shortening, take: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(pool.d_model, pool.factor)
+        self.take = take
+
+    def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        return self.take(self.windows(x, cache))
+
+
+class Sliced(nn.Module):
+    """Every k-th token from the start, or from a later one."""
+
+    def __init__(self, start: int, k: int) -> None:
+        super().__init__()
+        self.factor, self.start, self.k = k, start, k
+
+    def forward(self, x: Tensor, cache: None = None) -> Tensor:
+        return F.pad(x, (0, 0, 0, self.start))[:, self.start :: self.k]
+
+
+def taking(take: Callable[[Tensor], Tensor]) -> Callable[[Any], None]:
+    """A change of an hourglass: what its shortening takes of windows ``[batch, windows, k, d_model]``."""
+
+    def change(model: Any) -> None:
+        model.body.shorten = Taken(model.body.shorten, take)
+
+    return change
+
+
+@exercise("4.6", takes="model, corpus, config")
+def three_of_four(answer: Answer) -> str:
+    """An hourglass whose shortening keeps the last token of each window, trained."""
+
+    def make() -> LanguageModel:
+        return fresh("hourglass", hierarchy="1@1 2@4 1@1")
+
+    def later(model: Any) -> None:
+        model.body.shorten = Sliced(3, 4)
+
+    mistakes = [
+        ("each token reads a window's first token, its oldest; expected the last", taking(lambda w: w[:, :, 0])),
+        ("windows begin at the tokens 0, 4, 8, … and their last tokens are the future of their readers", later),
+        ("it keeps the largest of each window, channel by channel", taking(lambda w: w.amax(2))),
+        ("it keeps the sum of each window", taking(lambda w: w.sum(2))),
+        ("it keeps a quarter of the last token", taking(lambda w: w[:, :, -1] / 4)),
+    ]
+    expect_change(probe(answer, make).model, make, taking(lambda w: w[:, :, -1]), mistakes)
+    changed, usual = result(answer, make), trained(make)
+    return (
+        f"with three of four tokens thrown away before the middle the model ends {against(changed, usual)} than with "
+        f"their mean, at {changed:.3f}. A layer of attention stands before: the token that is kept has read the others"
+    )

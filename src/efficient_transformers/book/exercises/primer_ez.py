@@ -10,8 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...checks import SHORT
+from ...layers.family import parameter_count
 from ...layers.inspection import leak_map
-from .checking import compare, drawn, exercise, expect, show_leaks
+from ...models import LanguageModel
+from .checking import WrongAnswerError, as_number, compare, drawn, exercise, expect, show_leaks, stopped
+from .trained import Answer, against, expect_change, fresh, probe, result, trained
 
 LETTERS = "the"
 
@@ -43,11 +47,16 @@ def leaks(function: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> int:
     return ahead
 
 
-@exercise("2.1")
-def repair(answer: Any) -> None:
+@exercise("2.1", takes="x, weight")
+def repair(answer: Any) -> str:
     """A function of x and weight that computes (2.2)."""
     x, weight = drawn(0, 2, 9, 4), drawn(1, 4, 3)
-    got = answer(x, weight)
+    try:
+        got = answer(x, weight)
+    except RuntimeError as error:
+        padded = "F.pad begins with the last dimension: (W - 1, 0) pads the channels, (0, 0, W - 1, 0) the tokens"
+        raise WrongAnswerError(f"{stopped(error)}. {padded}") from error
+    expect(isinstance(got, Tensor), f"your output is a {type(got).__name__}; expected a tensor")
     shapes = (
         f"your output has the shape {tuple(got.shape)}; expected {tuple(x.shape)}: one token for each that comes in"
     )
@@ -61,14 +70,18 @@ def repair(answer: Any) -> None:
         "conv1d lays the last entry of its kernel on the current token": reversed_,
     }
     compare("your convolution's output", got, convolved(x, weight), mistakes)
+    return (
+        "each output reads its own token and what came before. The broken one needs no learning to cheat: with the "
+        "weights 0, 1, 0 it returns the next token, which is the answer"
+    )
 
 
 @exercise("2.2")
-def scaling(answer: Any) -> None:
+def scaling(answer: Any) -> str:
     """Two factors: for ReLU, and for squared ReLU."""
     pair = isinstance(answer, Sequence) and len(answer) == 2
     expect(pair, f"the answer is {answer!r}; expected two numbers: (for ReLU, for squared ReLU)")
-    relu, squared = (float(factor) for factor in answer)
+    relu, squared = (as_number("a factor", factor) for factor in answer)
     expect((relu, squared) != (0.25, 0.5), "the two numbers are swapped: ReLU comes first")
     expect(
         relu == 0.5,
@@ -79,34 +92,66 @@ def scaling(answer: Any) -> None:
         squared == 0.25,
         f"squared ReLU: with the factor {squared:g}, the output is {4 * squared:g} times what it was; {why}",
     )
+    return (
+        "no output notices, but the training does. With squared ReLU, doubling W1 and quartering W2 halves the "
+        "gradient of W1 and makes that of W2 four times as large"
+    )
+
+
+def formula(weights: Sequence[float]) -> str:
+    """What a kernel of three weights returns: ``x[t] - x[t-1]``."""
+    terms = [
+        f"{'-' if w < 0 else '+'} {'' if abs(w) == 1 else f'{abs(w):.3g} '}{x}"
+        for w, x in zip(weights, ("x[t]", "x[t-1]", "x[t-2]"), strict=True)
+        if w
+    ]
+    return " ".join(terms).removeprefix("+ ") or "0"
 
 
 @exercise("2.3")
-def differencer(answer: Any) -> None:
+def differencer(answer: Any) -> str:
     """Two kernels of three weights: one takes differences, one adds up again."""
-    kernels = [torch.as_tensor(weights, dtype=torch.float32).flatten() for weights in answer]
+    expected = "expected two lists of three weights"
+    is_pair = isinstance(answer, Sequence) and len(answer) == 2 and all(isinstance(w, Sequence) for w in answer)
+    expect(is_pair, f"the answer is {answer!r}; {expected}")
+    kernels = [[as_number("a weight", w) for w in weights] for weights in answer]
     sizes = [len(kernel) for kernel in kernels]
-    expect(sizes == [3, 3], f"the answer has kernels of {sizes} weights; expected two lists of three weights")
-    difference, undo = (kernel[None] for kernel in kernels)
-    squares = torch.arange(6.0).view(1, 6, 1) ** 2
-    steps = squares.diff(dim=1)
-    mistakes = {
-        "your first kernel returns x[t-1] - x[t], the difference with the wrong sign: "
-        "its first weight belongs to the current token": -steps,
-        "your first kernel looks two tokens back, not one: it returns x[t] - x[t-2]": (
-            convolved(squares, torch.tensor([[1.0, 0.0, -1.0]]))[:, 1:]
-        ),
-    }
-    compare(
-        "the difference of 0, 1, 4, 9, 16, 25 from token 1 on", convolved(squares, difference)[:, 1:], steps, mistakes
-    )
+    expect(sizes == [3, 3], f"the answer has kernels of {sizes} weights; {expected}")
+    first, second = kernels
+    if first != [1, -1, 0]:
+        returns = f"your first kernel returns {formula(first)}"
+        scale = next((w for w in first if w), 1.0)
+        shape = [w / scale for w in first]
+        if first == [-1, 1, 0]:
+            reason = "the difference with the wrong sign; its first weight belongs to the current token"
+        elif first[::-1] in ([1, -1, 0], [-1, 1, 0]):
+            reason = "it lies the wrong way round: its first weight belongs to the current token, its last to t - 2"
+        elif shape == [1, 0, -1]:
+            reason = "it looks two tokens back, not one"
+        elif shape == [1, -1, 0]:
+            reason = f"that is the difference times {scale:g}"
+        elif abs(sum(first)) > 1e-6:
+            reason = f"its weights add up to {sum(first):.3g}, so a constant does not vanish; subtract x[t-1] from x[t]"
+        else:
+            reason = "a difference of neighbors has two weights, of now and of one token back"
+        expect(False, f"{returns}; expected x[t] - x[t-1]: {reason}")
     flat = torch.full((1, 6, 1), 5.0)
-    back = convolved(convolved(flat, difference), undo)[:, :3]
-    only_now = convolved(convolved(flat, difference), torch.tensor([[1.0, 0.0, 0.0]]))[:, :3]
-    mistakes = {
-        "the differences of 5, 5, 5 are 5, 0, 0, and your second kernel leaves them so: let it add up": only_now
-    }
-    compare("the constant 5, after both kernels, at tokens 0 to 2", back, flat[:, :3], mistakes)
+    steps = convolved(flat, torch.tensor([first]))
+    back = convolved(steps, torch.tensor([second])).flatten().tolist()
+    expect(
+        second != [1, 0, 0],
+        "the differences of 5, 5, 5 are 5, 0, 0, and your second kernel leaves them so: let it add up",
+    )
+    t = next((t for t in range(3) if abs(back[t] - 5) > 1e-4), None)
+    if t is not None:
+        shown = ", ".join(f"{value:.3g}" for value in back[:3])
+        expect(
+            False,
+            f"of the differences 5, 0, 0 your second kernel makes {shown}; expected 5, 5, 5: at token {t} only the "
+            f"weight of {t} back meets the 5, and yours is {second[t]:.3g}",
+        )
+    rest = ", ".join(f"{value:g}" for value in back[3:])
+    return f"tokens 0 to 2 are the constant again, and tokens 3 to 5 are {rest}: the 5 has left the window of three"
 
 
 def as_letters(text: str) -> Tensor:
@@ -114,32 +159,54 @@ def as_letters(text: str) -> Tensor:
     return torch.tensor([[[float(c == letter) for letter in LETTERS] for c in text]])
 
 
+def contributions(x: Tensor, kernels: Sequence[Tensor]) -> Tensor:
+    """What each letter adds to the score of each character with the last one: ``[seq, 3]``."""
+    q, k = (convolved(x, kernel)[0] for kernel in kernels)
+    return k * q[-1]
+
+
 @exercise("2.4")
-def what_follows(answer: Any) -> None:
+def what_follows(answer: Any) -> str:
     """Kernels of queries and of keys, with which the last e looks at the character after an earlier `the`."""
-    kernels = [torch.as_tensor(k, dtype=torch.float32) for k in answer]
+    expected = "expected two of 3 letters by 3 weights"
+    try:
+        kernels = [torch.as_tensor(k, dtype=torch.float32) for k in answer]
+    except (TypeError, ValueError) as error:
+        raise WrongAnswerError(f"your answer is {SHORT.repr(answer)}; {expected}") from error
     shapes = [tuple(k.shape) for k in kernels]
-    expect(shapes == [(3, 3), (3, 3)], f"the kernels have the shapes {shapes}; expected two of 3 letters by 3 weights")
-    for text in ("the cat the", "the sea the", "a tea, the man the"):
-        x = as_letters(text)
-        q, k = (convolved(x, kernel)[0] for kernel in kernels)
-        scores = k @ q[-1]
-        first = text.index("the")
+    expect(shapes == [(3, 3), (3, 3)], f"the kernels have the shapes {shapes}; {expected}")
+    scores = torch.zeros(0)
+    for text in ("the cat the", "the sea the", "a tea, the man the", "the hat the"):
+        parts = contributions(as_letters(text), kernels)  # (T, 3)
+        scores = parts.sum(1)
+        right = text.index("the") + 3
         top = [i for i in range(len(text)) if scores[i] == scores.max()]
         expect(bool(scores.max() > 0), f"in {text!r} no key has a score above 0: what is the query of the last e?")
-        expect(
-            first + 2 not in top,
-            f"in {text!r} the last e looks at the e of the first `the`: one token too early. "
-            "The key after it must carry the e of one token back",
-        )
-        named = ", ".join(f"{i} ({text[i]!r})" for i in top)
-        expect(
-            top == [first + 3], f"in {text!r} the highest score is at {named}; expected {first + 3} alone, after `the`"
-        )
+        if top == [right]:
+            continue
+        place = next(i for i in top if i != right)
+        why = [
+            f"the {letter} gives {part:g}" for letter, part in zip(LETTERS, parts[place].tolist(), strict=True) if part
+        ]
+        found = f"in {text!r} the last e looks at {place} ({text[place]!r}), where {' and '.join(why)}"
+        hint = f"; expected {right} alone, after `the`, which has {scores[right]:g}"
+        if place == right - 1:
+            hint = (
+                ": one token too early. What the query has now and one token back, the key of the next character has "
+                "one and two tokens back"
+            )
+        elif scores[right] == scores[place]:
+            hint = f"; {right}, after `the`, has no more: match a second letter"
+        expect(False, found + hint)
+    after, best = scores[right].item(), scores[torch.arange(len(scores)) != right].max().item()
+    return (
+        f"also in 'the hat the', by {after:g} to {best:g}. This is an induction head, in one layer: plain attention "
+        "needs two for it"
+    )
 
 
-@exercise("2.5")
-def with_memory(answer: Any) -> None:
+@exercise("2.5", takes="piece, weight, past")
+def with_memory(answer: Any) -> str:
     """A convolution that reads piece by piece: a function of piece, weight and past, to output and past."""
     for W, sizes in ((3, (1, 4, 7)), (4, (1, 1, 1, 2, 6)), (1, (5, 3))):
         x, weight = drawn(2, 2, sum(sizes), 4), drawn(3, 4, W)
@@ -173,3 +240,62 @@ def with_memory(answer: Any) -> None:
             f"with {cut}, you remember outputs; the convolution needs its earlier inputs": torch.cat(parts, dim=1),
         }
         compare(f"the output, with {cut},", torch.cat(outputs, dim=1), whole, mistakes)
+    read, D, layers, W = 1000, 128, 4, 3
+    return (
+        f"in this chapter's models the convolutions remember {layers * 3 * (W - 1) * D:,} numbers, after one character "
+        f"or a million; attention has {layers * 2 * read * D:,} after {read:,}"
+    )
+
+
+class Shift(nn.Module):
+    """The second half of the channels, ``n`` tokens late."""
+
+    def __init__(self, n: int = 1, halves: tuple[int, ...] = (1,)) -> None:
+        super().__init__()
+        self.n, self.halves = n, halves
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = list(x.chunk(2, dim=-1))
+        for i in self.halves:
+            T = x.shape[1]
+            parts[i] = F.pad(parts[i], (0, 0, max(self.n, 0), max(-self.n, 0)))[:, max(-self.n, 0) :][:, :T]
+        return torch.cat(parts, dim=-1)
+
+
+def shifting(*, norm: str = "norm1", first: bool = False, **options: Any) -> Callable[[Any], None]:
+    """A change of a model: what comes from this norm of each layer, or the first alone, is shifted."""
+
+    def change(model: Any) -> None:
+        for layer in model.body[:1] if first else model.body:
+            setattr(layer, norm, nn.Sequential(getattr(layer, norm), Shift(**options)))
+
+    return change
+
+
+@exercise("2.6", takes="model, corpus, config")
+def token_shift(answer: Answer) -> str:
+    """A Transformer with half of its channels one token late in front of each attention, trained."""
+
+    def make() -> LanguageModel:
+        return fresh("transformer", n_layers=2)
+
+    mistakes = [
+        ("its second half comes one token early, which is the future", shifting(n=-1)),
+        ("the first half of the channels is late; expected the second", shifting(halves=(0,))),
+        ("all channels are late; let the first half be", shifting(halves=(0, 1))),
+        ("the shift stands in front of the feed-forward network", shifting(norm="norm2")),
+        ("the first layer alone is changed", shifting(first=True)),
+    ]
+    expect_change(probe(answer, make).model, make, shifting(), mistakes)
+    changed, usual = result(answer, make), trained(make)
+    learned = trained(lambda: fresh("primer-ez", n_layers=2, activation="relu"))
+    return (
+        f"without one parameter more the model ends {against(changed, usual)} than it did, at {changed:.3f}. "
+        f"Convolutions of Primer EZ instead, with {convolution_numbers():,} numbers, bring it to {learned:.3f}"
+    )
+
+
+def convolution_numbers() -> int:
+    """The parameters of Primer EZ's convolutions in the small model."""
+    convolved, plain = (fresh("primer-ez", n_layers=2, convolve=convolve) for convolve in ("qkv", ""))
+    return parameter_count(convolved) - parameter_count(plain)

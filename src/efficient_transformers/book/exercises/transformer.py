@@ -10,8 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...layers.attention import MultiHeadAttention, causal_mask, rotate
+from ...layers.family import parameter_count
 from ...layers.inspection import leak_map
-from .checking import close, compare, exercise, expect, no_leak
+from ...models import LanguageModel, build_model
+from .checking import as_number, close, compare, exercise, expect, no_leak
+from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, same_function, text, trained
 
 
 def seen_by(attend: Callable[[Tensor, Tensor, Tensor], Tensor], T: int = 6, K: int = 4) -> Tensor:
@@ -21,8 +24,8 @@ def seen_by(attend: Callable[[Tensor, Tensor, Tensor], Tensor], T: int = 6, K: i
     return slopes.abs().amax(dim=(1, 3))
 
 
-@exercise("1.1")
-def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+@exercise("1.1", takes="q, k, v")
+def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> str:
     """Attention without a leak."""
     K = 3  # not 4, whose root is also its half
     q, k, v = torch.randn(3, 2, 3, 6, K, generator=torch.Generator().manual_seed(0))
@@ -67,10 +70,15 @@ def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         "its score must be -inf",
     )
     no_leak("your attention", seen_by(answer))
+    left = (q @ far.mT / K**0.5).softmax(-1)[..., 0, 0].max().item()  # of token 0's weight, with the mask too late
+    return (
+        "no output knows its future. With the mask after the softmax, one large key at the end takes the weight that "
+        f"token 0 gives itself: {left:.2g} of it is left where yours is 1"
+    )
 
 
-@exercise("1.2")
-def order(answer: Callable[[Tensor], Tensor]) -> None:
+@exercise("1.2", takes="x")
+def order(answer: Callable[[Tensor], Tensor]) -> str:
     """A sequence in another order that the last output does not notice."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, 10, 32, generator=generator)
@@ -84,34 +92,48 @@ def order(answer: Callable[[Tensor], Tensor]) -> None:
     expect(close(changed[:, -1], x[:, -1]), last)
     with torch.no_grad():
         before, after = blind(x)[:, -1], blind(changed)[:, -1]
-        noticed = not close(rotary(changed)[:, -1], rotary(x)[:, -1])
+        turned = (rotary(changed) - rotary(x))[:, -1].abs().max().item()
     moved = close(changed[0].sort(dim=0).values, x[0].sort(dim=0).values)
     expect(moved or close(before, after), "these are other vectors, and their sum is another; only their order is free")
     whole = "channels moved between tokens, so that other vectors are summed; move whole tokens"
     expect(close(before, after), whole)
-    expect(noticed, "attention with turned queries and keys does not notice either; change the order")
+    expect(turned > 1e-4, "attention with turned queries and keys does not notice either; change the order")
+    elsewhere = int((changed != x).any(-1).sum())
+    same = (after - before).abs().max().item()
+    return (
+        f"{elsewhere} of 10 tokens stand elsewhere, and the last output moves by {same:.0e}, which is rounding. With "
+        f"queries and keys turned by their positions it moves by {turned:.2f}"
+    )
 
 
-@exercise("1.3")
-def cache_size(answer: Callable[[int, int, int, int], int]) -> None:
+@exercise("1.3", takes="L, H, D, T")
+def cache_size(answer: Callable[[int, int, int, int], int]) -> str:
     """The numbers in a cache."""
-    for L, H, D, T in ((3, 4, 8, 5), (1, 2, 12, 7), (2, 3, 6, 30)):
-        got, expected = answer(L, H, D, T), 2 * L * D * T
-        case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {got}; expected {expected}"
+    for L, H, D, T in ((3, 5, 10, 7), (1, 2, 12, 7), (2, 3, 6, 30)):
+        got, expected = as_number("your count", answer(L, H, D, T)), 2 * L * D * T
+        case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {got:g}; expected {expected}"
         reasons = {
             L * D * T: "a key and a value are kept",
             3 * L * D * T: "queries are asked once and not kept",
             2 * D * T: "each layer keeps its own",
             2 * L * D: "every token is kept",
+            8 * L * D * T: "you count bytes, 4 for each number; give the numbers",
             2 * L * H * D * T: "the heads share the D channels among them, D / H each",
             2 * L * D * T // H: "each head has D / H channels, and there are H of them",
             L * H * T * T: "the weights of attention are not kept, only keys and values",
         }
-        expect(got == expected, f"{case}{': ' + reasons[got] if got in reasons else ''}")
+        reason = next((f": {words}" for count, words in reasons.items() if count == got), "")
+        expect(got == expected, case + reason)
+    model = build_model("transformer", vocab_size=len(text().vocabulary))
+    weights, token = parameter_count(model), answer(4, 4, 128, 1)
+    return (
+        f"this chapter's model, with 4 layers of 128 channels, keeps {token:,} numbers for each character: after "
+        f"{-(-weights // token)} of them its cache is larger than the model"
+    )
 
 
-@exercise("1.4")
-def window(answer: Callable[[int, int], Tensor]) -> None:
+@exercise("1.4", takes="T, w")
+def window(answer: Callable[[int, int], Tensor]) -> str:
     """The mask of a window."""
     for T, w in ((9, 3), (9, 1), (5, 8)):
         distance = torch.arange(T)[:, None] - torch.arange(T)  # (T, T)
@@ -132,10 +154,16 @@ def window(answer: Callable[[int, int], Tensor]) -> None:
         future = (got & (distance < 0)).nonzero().tolist()
         expect(not future, f"token {future and future[0][0]} sees token {future and future[0][1]}, which is its future")
         compare(f"the mask for T = {T}, w = {w}", got.float(), expected.float())
+    layers, w, T = 4, 8, 1000
+    share = answer(T, w).sum().item() / (T * (T + 1) / 2)
+    return (
+        f"of {T:,} characters a window of {w} compares {share:.1%} of the pairs that full attention does, and {layers} "
+        f"such layers still see {layers * (w - 1) + 1} characters"
+    )
 
 
-@exercise("1.5")
-def one_key(answer: Callable[[int, int], Any]) -> None:
+@exercise("1.5", takes="d_model, n_heads")
+def one_key(answer: Callable[[int, int], Any]) -> str:
     """Attention whose heads share one key and one value."""
     D, H = 24, 3
     K = D // H
@@ -181,3 +209,57 @@ def one_key(answer: Callable[[int, int], Any]) -> None:
             module.d_model = D
             no_leak("your layer", leak_map(module, 7))
         compare("your layer's output", got, reference(x), mistakes)
+    numbers, usual = parameter_count(module), parameter_count(reference)
+    return (
+        f"the cache shrinks to 1/{H}, and the matrices shrink too, though nobody asked: {numbers:,} numbers where "
+        f"{usual:,} were"
+    )
+
+
+class Narrow(nn.Module):
+    """An attention whose tokens see themselves and the ``w - 1`` before."""
+
+    def __init__(self, attention: MultiHeadAttention, w: int) -> None:
+        super().__init__()
+        self.attention, self.w = attention, w
+
+    def forward(self, x: Tensor, cache: None = None) -> Tensor:
+        q, k, v = self.attention.heads(x)  # (B, H, T, K) each
+        seen = causal_mask(x.shape[1], x.shape[1]).triu(1 - self.w)
+        y = F.scaled_dot_product_attention(q, k, v, seen)
+        return self.attention.output(y.transpose(1, 2).flatten(2))
+
+
+@exercise("1.6", takes="model, corpus, config")
+def how_far(answer: Answer) -> str:
+    """A Transformer whose layers see four characters, trained."""
+    T, w = 12, 4
+
+    def make() -> LanguageModel:
+        return fresh("transformer", n_layers=2)
+
+    model = probe(answer, make).model
+    distance = torch.arange(T)[:, None] - torch.arange(T)
+    for i, layer in enumerate(model.body):
+        seen = reads(layer.attention, T, model.d_model) > 0
+        far = int(distance[seen].max())
+        where = f"in layer {i} a character sees"
+        expect(not (seen & (distance < 0)).any(), f"{where} its future: the mask keeps 0 to {w - 1} characters back")
+        expect(far != T - 1, f"{where} the whole text before it: change the attention of every layer")
+        expect(far == w - 1, f"{where} {far} characters back; expected {w - 1}, which with itself are {w}")
+        every = torch.equal(seen, (distance >= 0) & (distance < w))
+        expect(every, f"{where} {far} characters back, but not all of those between")
+    narrowed: Any = make()
+    for layer in narrowed.body:
+        layer.attention = Narrow(layer.attention, w)
+    expect(
+        same_function(model, narrowed),
+        f"your layers see {w} characters, but are not the attention that they were: keep scores / √K, their softmax, "
+        "rotation, values and output matrix",
+    )
+    changed, usual = result(answer, make), trained(make)
+    short = ": so early, far characters cost more than they bring" if changed < usual else ""
+    return (
+        f"with {w} characters in sight the model ends {against(changed, usual)} than with all {SEQ_LEN}, at "
+        f"{changed:.3f}{short}"
+    )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...layers.attention import rotate
-from .checking import close, compare, dependence, exercise, expect, show_leaks
+from ...layers.convolution import CausalDepthwiseConv
+from ...models import LanguageModel
+from .checking import as_number, close, compare, dependence, exercise, expect, show_leaks
+from .trained import Answer, expect_change, fresh, probe, result, trained
 
 
 def convolved(x: Tensor, weight: Tensor, back: Sequence[int]) -> Tensor:
@@ -22,8 +25,8 @@ def convolved(x: Tensor, weight: Tensor, back: Sequence[int]) -> Tensor:
     return torch.stack([w * z for w, z in zip(weight.T, shifted, strict=True)]).sum(0)
 
 
-@exercise("3.1")
-def one_kernel_per_head(answer: Any) -> None:
+@exercise("3.1", takes="x, kernels")
+def one_kernel_per_head(answer: Any) -> str:
     H, K, W = 4, 6, 3
     x, kernels = torch.randn(2, 10, H * K), torch.randn(H, W)
     own = kernels.repeat_interleave(K, dim=0)  # (D, W)
@@ -41,21 +44,24 @@ def one_kernel_per_head(answer: Any) -> None:
         "your convolution is right for one kernel, but every head has the first one": convolved(
             x, kernels[:1].expand(H * K, W), back
         ),
+        "the end wraps round to the start: `roll` brings the last tokens before the first, which is a leak; shift with "
+        "zeros": torch.stack([own[:, j] * x.roll(j, 1) for j in back]).sum(0),
     }
     reads = partial(dependence, lambda tokens: answer(tokens, kernels), x)
     right = convolved(x, own, back)
     compare("your output [sequence, token, channel]", answer(x, kernels), right, mistakes, reads=reads)
+    return f"{kernels.numel()} numbers mix {H * K} channels, where a kernel for each channel has {H * K * W}"
 
 
 @exercise("3.2")
-def a_notch(answer: Any) -> None:
+def a_notch(answer: Any) -> str:
     expected = "expected two weights and a dilation, like ([1.0, 0.0], 1)"
     expect(isinstance(answer, tuple | list) and len(answer) == 2, f"your answer is {answer!r}; {expected}")
     weight, dilation = answer
     expect(isinstance(weight, tuple | list) and len(weight) == 2, f"the weights are {weight!r}; {expected}")
     is_count = isinstance(dilation, int) and dilation >= 1
     expect(is_count, f"the dilation is {dilation!r}; expected a number of tokens, 1 or more")
-    now, before = map(float, weight)
+    now, before = (as_number("a weight", w) for w in weight)
     flipped = "a constant comes out upside down: 1 becomes -1. Its height is kept, its sign is not"
     expect(not math.isclose(now + before, -1, abs_tol=1e-6), flipped)
     scaled = f"a constant 1 comes out as {now + before:g}, the sum of the weights; expected 1"
@@ -66,10 +72,15 @@ def a_notch(answer: Any) -> None:
     why = f"of the wave with a cycle of four tokens, {left:.2f} of its height is left; expected 0."
     where = "opposite" if dilation % 4 == 2 else "the same" if dilation % 4 == 0 else "neither the same nor opposite"
     expect(left < 1e-6, f"{why} At a distance of {steps} this wave is {where}; you need equal shares of opposites")
+    fast = abs(now + before * math.cos(math.pi * dilation))  # what is left of a cycle of two tokens
+    return (
+        f"a constant stays and the cycle of four is gone. Of a cycle of two, which is faster still, {fast:.0%} is "
+        f"left: {steps} back it is the same again"
+    )
 
 
-@exercise("3.3")
-def how_far_back(answer: Any) -> None:
+@exercise("3.3", takes="W, dilations")
+def how_far_back(answer: Any) -> str:
     for W, dilations in ((3, [1]), (3, [1, 2, 4]), (2, [3, 1]), (5, [])):
         got, right = answer(W, dilations), 1 + (W - 1) * sum(dilations)
         if got == right:
@@ -85,6 +96,11 @@ def how_far_back(answer: Any) -> None:
                 "The convolutions follow each other, so what they reach back adds up; the largest alone is too little"
             )
         expect(False, f"{asked} {reason}")
+    doubled = [2**i for i in range(10)]
+    return (
+        f"double the dilation each time, and {len(doubled)} convolutions of width 3, 30 weights, reach over "
+        f"{answer(3, doubled):,} tokens"
+    )
 
 
 def attend(projected: Tensor, rotary: bool) -> Tensor:
@@ -94,7 +110,7 @@ def attend(projected: Tensor, rotary: bool) -> Tensor:
 
 
 @exercise("3.4")
-def which_bias_matters(answer: Any) -> None:
+def which_bias_matters(answer: Any) -> str:
     expected = 'two strings of the letters q, k and v, like ("q", "qkv"); expected first without rotation, then with it'
     good = isinstance(answer, tuple | list) and len(answer) == 2 and all(isinstance(a, str) for a in answer)
     expect(good and set("".join(answer)) <= set("qkv"), f"your answer is {answer!r}; it should be {expected}")
@@ -118,10 +134,18 @@ def which_bias_matters(answer: Any) -> None:
             else:
                 missed = f"{when}, {name}'s bias can be left out too: it adds q_t · b to all scores of row t alike, and"
                 expect(change > 1e-4, f"{missed} a softmax does not notice what all have in common")
+    learned = biases.clone().requires_grad_()
+    attend(x + learned[:, None, None], rotary=False).square().sum().backward()  # type: ignore[no-untyped-call]
+    assert learned.grad is not None
+    q, k, v = learned.grad.abs().amax(1).tolist()
+    return (
+        f"so training cannot move it either. Without rotation the gradient of k's bias is {k:.0e}, which is rounding, "
+        f"of q's {q:.2f} and of v's {v:.2f}"
+    )
 
 
-@exercise("3.5")
-def by_frequencies(answer: Any) -> None:
+@exercise("3.5", takes="x, weight")
+def by_frequencies(answer: Any) -> str:
     T, W, D = 9, 3, 2
     n = T + W - 1  # odd, which irfft has to be told
     generator = torch.Generator().manual_seed(0)
@@ -157,6 +181,58 @@ def by_frequencies(answer: Any) -> None:
         ).detach(),
     }
     compare("your output [sequence, token, channel]", got, right, mistakes)
+    ahead = reads(got, x).triu(1).max().item() if got.grad_fn is not None else 0.0
+    return (
+        f"up to rounding, which knows no direction: an output changes by up to {ahead:.0e} for a change of 1 in its "
+        "future"
+    )
+
+
+class Frozen(NamedTuple):
+    """How far the kernels of a model and all else have moved in a training."""
+
+    kernels: float
+    rest: float
+
+
+def moved(model: nn.Module, start: nn.Module) -> Frozen:
+    """By how much parameters differ from those of the start: the largest change of a kernel, the least of another."""
+    names = {f"{name}.weight" for name, m in start.named_modules() if isinstance(m, CausalDepthwiseConv)}
+    changes = {
+        name: (a - b).abs().max().item()
+        for (name, a), b in zip(model.named_parameters(), start.parameters(), strict=True)
+    }
+    return Frozen(max(changes[n] for n in names), min(change for n, change in changes.items() if n not in names))
+
+
+@exercise("3.6", takes="model, corpus, config")
+def kernels_that_never_learn(answer: Answer) -> str:
+    """Primer EZ, whose kernels stay as they start, trained."""
+
+    def make() -> LanguageModel:
+        return fresh("primer-ez", n_layers=2)
+
+    model, start = probe(answer, make).model, make()
+    expect(
+        len(list(model.parameters())) == len(list(start.parameters())),
+        "the model has other parameters than before: leave its kernels where they are, and keep them from learning",
+    )
+    found = moved(model, start)
+    late = "freeze the kernels of all layers before the training, with requires_grad_(False)"
+    expect(found.kernels == 0, f"a kernel's weight has moved by {found.kernels:.3f}: {late}")
+    expect(found.rest > 0, "more than the kernels is frozen: everything else is to learn")
+    expect_change(model, make, lambda _: None, [])
+    changed, usual = result(answer, make), trained(make)
+    without = trained(lambda: fresh("primer-ez", n_layers=2, convolve=""))
+    kept = "so what they bring is learned"
+    if usual < changed < without:
+        kept = f"so {(without - changed) / (without - usual):.0%} of what the convolutions bring needs no learning"
+    elif changed <= usual < without:
+        kept = "so what the convolutions bring needs no learning"
+    return (
+        f"kernels that never learn end at {changed:.3f}, kernels that do at {usual:.3f}, and without any the model "
+        f"ends at {without:.3f}: {kept}"
+    )
 
 
 def reads(y: Tensor, x: Tensor) -> Tensor:

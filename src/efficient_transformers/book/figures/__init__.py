@@ -8,10 +8,10 @@ from .gmlp import (
     triangle_tiles,
     written_out,
 )
-from .head_to_head import growth, lottery, trade_offs, tuning_curves
-from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom, window_attention
+from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
+from .hourglass import by_hand, cost_by_length, losses_by_steps, stairs, waist, who_sees_whom
 from .maps import leak_maps
-from .primer_ez import learned_kernels, readings, worked_example
+from .primer_ez import glimpses, learned_kernels, readings, worked_example
 from .style import (
     COLORS,
     DASHES,
@@ -36,7 +36,7 @@ from .style import (
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
-from .variations import attention_maps, gain_map, gains, kernel_owners, knobs, waves
+from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, shares, waves
 
 __all__ = [
     "COLORS",
@@ -50,10 +50,12 @@ __all__ = [
     "SEQUENTIAL",
     "STYLE",
     "WIDTH",
+    "arrows",
     "attention_maps",
     "bare_grid",
     "by_depth",
     "by_hand",
+    "by_length",
     "clock_hands",
     "compare_losses",
     "cost_by_length",
@@ -64,6 +66,7 @@ __all__ = [
     "fold",
     "gain_map",
     "gains",
+    "glimpses",
     "growth",
     "head_maps",
     "kernel_owners",
@@ -75,6 +78,7 @@ __all__ = [
     "looks",
     "loss_and_landmarks",
     "loss_in_band",
+    "losses_by_steps",
     "lottery",
     "nth_color",
     "panel_grid",
@@ -82,6 +86,7 @@ __all__ = [
     "plot_losses",
     "reading",
     "readings",
+    "shares",
     "stairs",
     "styled",
     "thin",
@@ -91,7 +96,6 @@ __all__ = [
     "waist",
     "waves",
     "who_sees_whom",
-    "window_attention",
     "worked_example",
     "written_out",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import torch
@@ -119,11 +119,22 @@ def plot_losses(
 
 @styled
 def compare_losses(runs: Mapping[str, Metrics], target: float | None = None) -> Figure:
-    """The same runs against steps and against time, where the loss is below 2.6, so that the ends can be told apart."""
+    """The same runs against steps and against time, where the loss is below 2.6, so that the ends can be told apart.
+
+    Of two runs, a dotted line leads down from where the second reaches the target before its end; it is labeled with
+    the share that this is of the first.
+    """
     figure, axes = panel_grid(2, 2.9, sharey=True)
     for ax, against in zip(axes, ("step", "seconds"), strict=True):
         plot_losses(runs, ax, against=against, target=target).legend_ = None
-        ax.set_ylim(top=2.6)
+        ax.set_ylim(ax.get_ylim()[0], 2.6)
+        if target is not None and len(runs) == 2:
+            first, second = runs.values()
+            if reached := [r[against] for r in second[:-1] if r["validation_loss"] <= target]:
+                low, color = ax.get_ylim()[0], ax.lines[1].get_color()
+                ax.plot([reached[0]] * 2, [low, target], color=color, ls=":", lw=1.4)
+                share = f"{reached[0] / first[-1][against]:.0%} "
+                ax.text(reached[0], low, share, ha="right", va="bottom", color=color)
     axes[1].set_ylabel("")
     handles, labels = axes[0].get_legend_handles_labels()
     legend_above(figure, dict(zip(labels, handles, strict=True)))
@@ -131,20 +142,21 @@ def compare_losses(runs: Mapping[str, Metrics], target: float | None = None) -> 
 
 
 @styled
-def differences(rows: Mapping[str, Comparison], xlabel: str) -> Figure:
+def differences(rows: Mapping[str, Comparison], xlabel: str, unsure: Collection[str] = ()) -> Figure:
     """One row for each comparison: a dot per seed, the mean, and its interval; gray where the interval holds 0.
 
-    Left of 0 it is teal, right of it crimson.
+    Left of 0 it is teal, right of it crimson. Rows named in ``unsure`` are gray too, whatever their interval: those
+    whose verdict another grouping of the pairs would undo.
     """
     names = [fold(name, 1.9) for name in rows]
     lines = 1 + max(name.count("\n") for name in names)
     figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(rows) + 1.0)
-    for y, row in enumerate(rows.values()):
-        holds_zero = row.low <= 0 <= row.high
-        color = GREY if holds_zero else OTHERS[0] if row.mean < 0 else OTHERS[1]
+    for y, (name, row) in enumerate(rows.items()):
+        hollow = name in unsure or row.low <= 0 <= row.high
+        color = GREY if hollow else OTHERS[0] if row.mean < 0 else OTHERS[1]
         ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
         ax.plot([row.low, row.high], [y, y], color=color, lw=2)
-        ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if holds_zero else color)
+        ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if hollow else color)
     ax.axvline(0, color=GREY, lw=0.8)
     longest = max(len(line) for name in names for line in name.split("\n"))
     ax.set_yticks(range(len(rows)), names, linespacing=1.0)

@@ -80,7 +80,7 @@ def loss_in_band(live: Metrics, recorded: Sequence[Metrics], *, margin: float, t
     label = f"recorded ± {margin:g}"
     ax.fill_between(steps, mean - margin, mean + margin, color=GREY, alpha=0.4, lw=0, label=label)
     x, y = ([record[key] for record in live] for key in ("step", "validation_loss"))
-    color, marker = MODELS["gmlp"]
+    color, marker = MODELS["dense-gmlp"]
     ax.plot(x, y, color=color, marker=marker, label="your run")
     ax.set(xlabel="step", ylabel="validation loss (nats)", ylim=(None, top))
     ax.legend()
@@ -108,18 +108,17 @@ def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], *, back: i
 
 
 @styled
-def digit_filters(weight: Tensor, side: int) -> Figure:
-    """Rows of a two-sided spatial matrix over an image, each as an image where its own pixel is, which is circled."""
-    w = weight.detach().float().cpu().view(side, side, side, side)
-    figure, ax = plt.subplots(figsize=(5.4, 5.4), layout="constrained")
-    gap = side + 1
-    canvas = torch.full((side * gap - 1, side * gap - 1), torch.nan)
-    for y in range(side):
-        for x in range(side):
-            canvas[y * gap : y * gap + side, x * gap : x * gap + side] = w[y, x]
+def digit_filters(weight: Tensor, side: int, pixels: Sequence[tuple[int, int]]) -> Figure:
+    """What the gates of some pixels, (down, across), read of an image: rows of a two-sided spatial matrix, as images.
+
+    The pixel itself is circled.
+    """
+    w = weight.detach().float().cpu()
     limit = w.abs().quantile(0.995).item()
-    ax.imshow(canvas.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
-    own = [(x * gap + x, y * gap + y) for y in range(side) for x in range(side)]
-    ax.plot(*zip(*own, strict=True), "o", mfc="none", mec="#117733", mew=1.3, markersize=5.5)
-    ax.axis("off")
+    figure, axes = plt.subplots(1, len(pixels), figsize=(WIDTH, WIDTH / len(pixels)), layout="constrained")
+    for ax, (y, x) in zip(axes, pixels, strict=True):
+        image = w[y * side + x].view(side, side).numpy()
+        ax.imshow(image, cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
+        ax.plot(x, y, "o", mfc="none", mec="#117733", mew=2.2, markersize=13)
+        ax.axis("off")
     return figure

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -13,19 +12,21 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from .style import GREY, MODELS, OTHERS, SEQUENTIAL, SHAPES, WIDTH, styled
+from .style import GREY, MODELS, OTHERS, SHAPES, WIDTH, styled
 
 FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
+Reached = tuple[int, Sequence[float]]  # steps, and the losses of the seeds
 
 
 @styled
-def waist(factor: int, tokens: int = 24, *, window: int = 2, reach: int = 7) -> Figure:
-    """Two layers on all tokens, six on windows, two on all tokens: a box for each vector, one window followed.
+def waist(factor: int, costs: Mapping[str, float], tokens: int = 24, *, window: int = 2, reach: int = 7) -> Figure:
+    """One layer on all tokens, six on windows, one on all tokens: a box for each vector, one window followed.
 
     Window ``j`` ends at token ``j * factor``. Arrows go from the tokens of ``window`` to it, and on to those that
-    read it. The axis begins ``reach`` places before the text, so that frames of several factors agree.
+    read it. The axis begins ``reach`` places before the text, so that frames of several factors agree. Below are bars
+    of ``costs``, as shares of the first one.
     """
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.1), layout="constrained")
+    figure, (ax, below) = plt.subplots(2, 1, figsize=(WIDTH, 3.9), height_ratios=(2.9, 1), layout="constrained")
     n = (tokens - 1) // factor + 1
     window = min(window, n - 1)
     end = window * factor
@@ -44,10 +45,19 @@ def waist(factor: int, tokens: int = 24, *, window: int = 2, reach: int = 7) -> 
     ax.text(-0.7, 2.45, "zeros", ha="right", va="bottom")
     ax.text(-0.3, 2.45, "text", ha="left", va="bottom")
     ax.set(xlim=(-reach - 0.6, tokens - 0.4), ylim=(-0.5, 2.9), xlabel="token")
-    ax.set_xticks(range(0, tokens, factor))
-    ax.set_yticks([0, 1, 2], [f"2 layers,\nlength {tokens}", f"6 layers,\nlength {n}", f"2 layers,\nlength {tokens}"])
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(left=False)
+    ax.set_xticks(range(0, tokens, max(factor, 4)))
+    ax.set_yticks([0, 1, 2], [f"1 layer,\nlength {tokens}", f"6 layers,\nlength {n}", f"1 layer,\nlength {tokens}"])
+    whole = next(iter(costs.values()))
+    for y, (name, cost) in enumerate(costs.items()):
+        below.barh(y, cost / whole, 0.7, color=LIT if name == "this hourglass" else FULL, ec="#555555", lw=0.6)
+        below.text(cost / whole + 0.01, y, f"{cost / whole:.0%}", va="center")
+    below.set(xlim=(0, 1.12), ylim=(len(costs) - 0.5, -0.5), xlabel="multiply-adds of a token")
+    below.set_yticks(range(len(costs)), list(costs))
+    below.set_xticks([])
+    for each in (ax, below):
+        each.spines["left"].set_visible(False)
+        each.tick_params(left=False)
+    below.spines["bottom"].set_visible(False)
     return figure
 
 
@@ -135,28 +145,6 @@ def stairs(losses: Mapping[str, Tensor]) -> Figure:
 
 
 @styled
-def window_attention(heads: Tensor, text: str, k: int) -> Figure:
-    """Attention of an up-sampling, ``[heads, T, n]``: characters left to right, windows top to bottom, a panel a head.
-
-    The line is the edge of what a token may see: windows that end at or before it.
-    """
-    H, T, n = heads.shape
-    figure, axes = plt.subplots(H, 1, figsize=(WIDTH, 1.35 * H + 0.5), sharex=True, layout="constrained")
-    for h, ax in enumerate(axes):
-        image = ax.imshow(heads[h].T.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        edge = torch.arange(n + 1)
-        ax.step((edge * k - 0.5).tolist(), (edge - 0.5).tolist(), where="pre", color="#C2570C", lw=1.2)
-        ax.set(ylabel=f"head {h + 1}", xlim=(-0.5, T - 0.5), ylim=(n - 0.5, -0.5))
-        ax.set_yticks(range(0, n, 2), [str(j * k) for j in range(0, n, 2)])
-        ax.tick_params(axis="x", length=0)
-    axes[-1].set_xticks(range(T), [{" ": "·", "\n": "¶", "$": r"\$"}.get(c, c) for c in text])
-    axes[-1].set_xlabel("token that asks")
-    figure.supylabel("window, by the token that it ends at", fontsize="medium")
-    figure.colorbar(image, ax=axes, label="weight", shrink=0.6)
-    return figure
-
-
-@styled
 def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
     """Panels one above the other, each a quantity against the length on logarithmic axes, a line for each model."""
     figure, axes = plt.subplots(
@@ -173,4 +161,25 @@ def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Seq
         ax.yaxis.set_major_formatter("{x:g}")
     axes[-1, 0].set_xlabel("length")
     axes[0, 0].legend()
+    return figure
+
+
+@styled
+def losses_by_steps(plain: Mapping[str, Reached], hourglasses: Mapping[str, Reached]) -> Figure:
+    """Loss against the steps that a model made in its time: a dot for each seed, the mean, and the model's name.
+
+    Each model is its steps and the losses of its seeds. Names of plain models stand left below, others right above.
+    """
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
+    sides = ((plain, "transformer", "right", "top", -1), (hourglasses, "hourglass", "left", "bottom", 1))
+    for models, look, across, along, side in sides:
+        color, marker = MODELS[look]
+        for name, (steps, losses) in models.items():
+            mean = sum(losses) / len(losses)
+            ax.plot([steps] * len(losses), losses, "o", color=color, alpha=0.35, markersize=4)
+            ax.plot(steps, mean, marker, color=color, markersize=8)
+            beside = (9 * side, 4 * side)
+            ax.annotate(name, (steps, mean), beside, textcoords="offset points", ha=across, va=along, color=color)
+    ax.set(xlabel="steps in a minute", ylabel="test loss (nats)")
+    ax.set_xlim(left=0)
     return figure

@@ -7,17 +7,54 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from .style import COLORS, GREY, WIDTH, nth_color, styled
+from .style import COLORS, GREY, NEW, PLAIN, WIDTH, nth_color, styled
 
 
 def show_characters(ax: Axes, text: str) -> None:
     """The characters of a text as the ticks of an axis, a space as an open box."""
     ax.set_xticks(range(len(text)), [{" ": "␣", "\n": "¶"}.get(c, c) for c in text])
     ax.tick_params(length=0)
+
+
+@styled
+def glimpses(text: str, rows: Mapping[str, int]) -> Figure:
+    """What the last letter of a text finds: an arc to each place with the same letter, as wide as the match.
+
+    Args:
+        text: a word, others, and the word again.
+        rows: for each title, how many letters a place shows: its own and those before it. The match counts how many
+            of them are those of the last place.
+    """
+    T, last = len(text), text[-1]
+    figure, axes = plt.subplots(len(rows), 1, figsize=(WIDTH, 1.45 * len(rows)), layout="constrained", squeeze=False)
+    for ax, (title, width), name in zip(axes[:, 0], rows.items(), ("baseline", "Primer EZ"), strict=False):
+        alike = {
+            t: [t - j for j in range(width) if text[t - j] == text[T - 1 - j]]
+            for t in range(width - 1, T)
+            if text[t] == last
+        }
+        matching = {place for places in alike.values() for place in places}
+        for t, letter in enumerate(text):
+            face = (PLAIN if name == "baseline" else NEW) if t in matching else "none"
+            ax.add_patch(Rectangle((t - 0.44, -0.45), 0.88, 0.9, fc=face, ec="#999999", lw=0.6))
+            ax.text(t, -0.03, {" ": "␣"}.get(letter, letter), ha="center", va="center", fontsize=14, color="black")
+        for t, places in alike.items():
+            if t < T - 1:
+                top = 0.55 + 0.17 * (T - 1 - t)
+                arc = [(t, 0.5), (t, top), (T - 1, top), (T - 1, 0.5)]
+                codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+                ax.add_patch(PathPatch(Path(arc, codes), fc="none", ec=COLORS[name], lw=1.6 * len(places)))
+            ax.plot([t - width + 0.6, t + 0.4], [-0.6, -0.6], color=COLORS[name], lw=2, solid_capstyle="butt")
+            ax.text(t - (width - 1) / 2, -0.72, f"{len(places)} of {width}", ha="center", va="top", color=COLORS[name])
+        ax.set(xlim=(-0.6, T - 0.4), ylim=(-1.25, 2.0))
+        ax.set_title(title, loc="left")
+        ax.axis("off")
+    return figure
 
 
 @styled
@@ -56,12 +93,12 @@ def worked_example(
 def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
     """Kernels ``[layers, channels, kernel_size]`` of each kind: a dot per channel, their mean, the start in gray."""
     figure, axes = plt.subplots(
-        len(kernels), 1, figsize=(WIDTH, 1.9 * len(kernels) + 0.4), layout="constrained", sharey=True
+        len(kernels), 1, figsize=(WIDTH, 1.9 * len(kernels) + 0.4), layout="constrained", sharey=True, squeeze=False
     )
     pale = COLORS["Primer EZ"]
     for row, (kind, weights) in enumerate(kernels.items()):
         L, K, W = weights.shape
-        ax = axes[row]
+        ax = axes[row, 0]
         ax.axhline(0, color=GREY, lw=0.8)
         for n in range(L):
             at = [n * (W + 1) + j for j in range(W)]
@@ -84,21 +121,21 @@ def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
         for n in range(L):
             middle = n * (W + 1) + (W - 1) / 2
             ax.annotate(f"layer {n + 1}", (middle, 1.0), xycoords=("data", "axes fraction"), ha="center", va="top")
-    low, high = axes[0].get_ylim()
-    axes[0].set_ylim(low, high + 0.2 * (high - low))  # headroom for the names of the layers
-    axes[-1].set_xlabel("tokens back")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    low, high = axes[0, 0].get_ylim()
+    axes[0, 0].set_ylim(low, high + 0.2 * (high - low))  # headroom for the names of the layers
+    axes[-1, 0].set_xlabel("tokens back")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
 @styled
 def readings(rows: Mapping[str, tuple[str, Tensor]]) -> Figure:
-    """The weights ``[seq]`` that the last character of each text gives to all of them, as bars."""
+    """The weights ``[seq]`` that the last character of each text gives to all of them, as bars; gray at others."""
     figure, axes = plt.subplots(
-        len(rows), 1, figsize=(WIDTH, 1.55 * len(rows)), layout="constrained", squeeze=False, sharey=True
+        len(rows), 1, figsize=(WIDTH, 1.7 * len(rows)), layout="constrained", squeeze=False, sharey=True
     )
     for ax, (title, (text, weights)) in zip(axes[:, 0], rows.items(), strict=True):
-        ax.bar(range(len(text)), weights.tolist(), color=COLORS["Primer EZ"])
+        ax.bar(range(len(text)), weights.tolist(), color=[COLORS["Primer EZ"] if c == text[-1] else GREY for c in text])
         show_characters(ax, text)
         ax.set(ylim=(0, 1), ylabel="weight")
         ax.set_title(title, loc="left")

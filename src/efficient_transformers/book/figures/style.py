@@ -24,10 +24,10 @@ MODELS = {
     "primer": ("#CC79A7", "D"),
     "swiglu": ("#6E6A00", "p"),
     "hourglass": ("#009E73", "^"),
-    "gmlp": ("#222222", "v"),
-    "gmlp-toeplitz": ("#8C3A00", "P"),
-    "amlp": ("#5B3FA8", "X"),
-    "amlp-toeplitz": ("#A0185F", "*"),
+    "gmlp": ("#8C3A00", "P"),
+    "dense-gmlp": ("#222222", "v"),
+    "amlp": ("#A0185F", "*"),
+    "dense-amlp": ("#5B3FA8", "X"),
 }
 NAMES = {name: name for name in MODELS} | {  # what tables and legends call them
     "baseline": "transformer",
@@ -37,11 +37,9 @@ NAMES = {name: name for name in MODELS} | {  # what tables and legends call them
     "SwiGLU": "swiglu",
     "Hourglass": "hourglass",
     "gMLP": "gmlp",
-    "Toeplitz": "gmlp-toeplitz",
-    "gMLP, Toeplitz": "gmlp-toeplitz",
-    "gMLP Toeplitz": "gmlp-toeplitz",
+    "dense gMLP": "dense-gmlp",
     "aMLP": "amlp",
-    "aMLP, Toeplitz": "amlp-toeplitz",
+    "dense aMLP": "dense-amlp",
 }
 COLORS = {label: MODELS[name][0] for label, name in NAMES.items()}
 OTHERS = ["#00687F", "#C2185B", "#9C7A00", "#332288", "#4D7F17", "#7B6F8A"]  # for what is not a model

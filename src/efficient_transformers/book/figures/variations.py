@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,10 +11,11 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.ticker import NullLocator
 from torch import Tensor
 
 from ...layers.convolution import CausalDepthwiseConv
-from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, bare_grid, nth_color, styled
+from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, bare_grid, fixed_ticks, nth_color, panel_grid, styled
 
 PRIMER = COLORS["Primer EZ"]
 BETTER, WORSE, OPEN = nth_color(0), nth_color(1), GREY  # no model's colors: a model may be better or worse
@@ -22,7 +24,7 @@ PERIODS = {0: "constant", 1 / 6: "6", 1 / 4: "4", 1 / 3: "3", 1 / 2: "2"}  # cyc
 
 @styled
 def knobs() -> Figure:
-    """One layer from the top to the bottom, and beside each part what this chapter changes there."""
+    """One layer from the bottom to the top, and beside each part what this chapter changes there."""
     rows = (
         ("norm", PLAIN, ""),
         ("to query, key and value", PLAIN, "queries made from keys? §3.4"),
@@ -48,9 +50,9 @@ def knobs() -> Figure:
     for y in (4.15, -0.65):
         ax.plot(x, y, "o", markersize=14, mfc=PLAIN, mec=GREY)
         ax.text(x, y, "+", ha="center", va="center", color="black")
-    ax.text(x, 9.15, "stream x", ha="center", va="bottom")
+    ax.text(x, 9.15, "stream x", ha="center", va="top")
     ax.annotate("", (x, -1.6), (x, -1.4), arrowprops={"arrowstyle": "->", "color": GREY})
-    ax.set(xlim=(0, 5.6), ylim=(-1.7, 9.6))
+    ax.set(xlim=(0, 5.6), ylim=(9.6, -1.7))
     ax.axis("off")
     return figure
 
@@ -71,6 +73,30 @@ def waves(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> Figure:
     axes[-1].set(xlabel="token t", xticks=range(len(into)))
     figure.legend(*axes[0].get_legend_handles_labels(), ncols=2, loc="outside upper right")
     return figure
+
+
+@styled
+def arrows(kernel: Tensor, waves: Mapping[str, float]) -> Figure:
+    """For each wave, by its cycles per token, a panel: the weights of a kernel ``[W]`` as arrows, and their sum."""
+    figure, axes = plt.subplots(1, len(waves), figsize=(WIDTH, 1.5), layout="constrained")
+    for ax, (title, f) in zip(axes, waves.items(), strict=True):
+        turns = torch.exp(-2j * torch.pi * f * torch.arange(len(kernel)))
+        ends = [0j, *(kernel * turns).cumsum(0).tolist()]
+        lift = 0.06j * (max(abs(end.imag) for end in ends) < 0.01)  # along one line they would hide each other
+        for lag, (tail, head) in enumerate(pairwise(ends), 1):
+            arrow(ax, tail + lift * lag, head + lift * lag, OPEN, 1.4)
+        arrow(ax, 0j, ends[-1], PRIMER, 2.4)
+        ax.plot(0, 0, "o", color=OPEN, markersize=4)
+        ax.set_title(f"{title}\n{abs(ends[-1]):.2f} is left")
+        ax.set(xlim=(-0.08, 0.92), ylim=(-0.22, 0.24), aspect="equal")
+        ax.axis("off")
+    return figure
+
+
+def arrow(ax: Axes, tail: complex, head: complex, color: str, width: float) -> None:
+    """An arrow in the plane of complex numbers."""
+    style = {"arrowstyle": "-|>", "color": color, "lw": width, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 11}
+    ax.annotate("", (head.real, head.imag), (tail.real, tail.imag), arrowprops=style)
 
 
 def by_period(ax: Axes) -> None:
@@ -123,12 +149,18 @@ def kernel_owners(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
 
 @styled
 def gain_map(layers: Mapping[str, Mapping[str, Tensor]], start: Tensor) -> Figure:
-    """For each layer a panel, for each kernel ``[..., W]`` a dot: its gain for a constant, and for an alternation."""
+    """For each layer a panel, for each kernel ``[..., W]`` a dot: its gain for a constant, and for an alternation.
+
+    Dots that lie on the other side of the diagonal than the start are larger and not pale.
+    """
     figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.6), sharex=True, sharey=True, layout="constrained")
     for ax, (title, kinds) in zip(axes.flat, layers.items(), strict=True):
         ax.plot([0, 1.3], [0, 1.3], color="#BBBBBB", lw=0.8, zorder=0)
         for i, (kind, kernels) in enumerate(kinds.items()):
-            ax.plot(*ends(kernels), ".", color=nth_color((0, 2)[i]), markersize=4, alpha=0.7, label=kind)
+            constant, alternation = ends(kernels)
+            crossed, color = alternation > constant, nth_color((0, 2)[i])
+            ax.plot(constant[~crossed], alternation[~crossed], ".", color=color, markersize=4, alpha=0.35)
+            ax.plot(constant[crossed], alternation[crossed], "o", color=color, markersize=5, label=kind)
         ax.plot(*ends(start), "+", color="black", markersize=13, markeredgewidth=2, label="start")
         ax.set_title(title, loc="left")
         ax.set_box_aspect(1)
@@ -136,7 +168,7 @@ def gain_map(layers: Mapping[str, Mapping[str, Tensor]], start: Tensor) -> Figur
     for below, beside in zip(axes[1], axes[:, 0], strict=True):
         below.set_xlabel("gain for a constant")
         beside.set_ylabel("gain for an alternation")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=3, loc="outside upper center", markerscale=1.5)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=3, loc="outside upper center")
     return figure
 
 
@@ -145,6 +177,28 @@ def ends(kernels: Tensor) -> tuple[Tensor, Tensor]:
     w = kernels.detach().float().cpu().reshape(-1, kernels.shape[-1])  # (n, W)
     signs = (-1.0) ** torch.arange(w.shape[1])
     return w.sum(1).abs(), (w * signs).sum(1).abs()
+
+
+@styled
+def shares(steps: Sequence[int], kinds: Mapping[str, Sequence[float]], chance: float) -> Figure:
+    """What share of each kind of kernel does something, in percent, by training step; and of random kernels."""
+    figure, (ax,) = panel_grid(1, 2.9)
+    ax.axhline(100 * chance, color=GREY, lw=1, ls="--")
+    ax.text(steps[0], 100 * chance + 1.5, "random kernels", color=GREY, va="bottom")
+    for i, (kind, values) in enumerate(kinds.items()):
+        color = nth_color((1, 0, 2)[i])
+        ax.plot(steps, [100 * value for value in values], "o-", color=color, markersize=4.5)
+        ax.text(steps[-1] * 1.07, 100 * values[-1], kind, color=color, va="top")
+    ax.set(
+        xscale="log",
+        xlim=(steps[0] / 1.1, steps[-1] * 1.9),
+        ylim=(-2, 70),
+        xlabel="training steps",
+        ylabel="kernels (%)",
+    )
+    ax.xaxis.set_minor_locator(NullLocator())
+    fixed_ticks(ax.xaxis, list(steps), [f"{step:,}" for step in steps])
+    return figure
 
 
 @styled

@@ -2,7 +2,7 @@
 
 What is notable:
 - the same scripts serve the site and a notebook's output, where an instrument carries all that it needs;
-- without JavaScript a still and a sentence remain;
+- without JavaScript a still and a sentence remain, and the guess and the bet, which need none, work as they are;
 - tests compare what an instrument shows with what the package's layers compute.
 """
 
@@ -24,6 +24,7 @@ from ...checks import require, require_known
 from ...layers.convolution import CausalDepthwiseConv
 from ...models import LanguageModel
 from ...pretrained import pretrained_card, pretrained_snapshots
+from ...studies.evidence import Comparison
 from ...studies.records import by_label, final_loss, load_study
 from ...training.runs import load
 from ...training.tokens import Vocabulary
@@ -34,7 +35,12 @@ Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
 Strip = Literal["attention", "convolved", "gate"]
 FOLDER = Path(__file__).parent
 T = 24  # tokens in Leak Lab
-MODEL_OF = {"attention": "transformer", "convolved": "primer-ez", "gate": "gmlp"}  # the shipped one that a strip shows
+MODEL_OF = {
+    "attention": "transformer",
+    "convolved": "primer-ez",
+    "gate": "dense-gmlp",
+}  # the shipped one that a strip shows
+SIMPLE_HEAD, SIMPLE_BLOCK = (1, 1), 1  # layer and head, which reads where words begin; block, of near tokens
 
 
 def script(name: str) -> str:
@@ -94,6 +100,31 @@ class Instrument(ABC):
     def _repr_html_(self) -> str:
         style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
         return f"<style>{style}</style>{self.element(self.still())}<script>{script(self.name)}</script>"
+
+
+class Guess:
+    """Texts side by side, of which the reader chooses one; what is said of each choice opens without a script.
+
+    Args:
+        choices: by what a reader says who chooses it, a text and what they are told.
+    """
+
+    def __init__(self, choices: Mapping[str, tuple[str, str]]) -> None:
+        self.choices = dict(choices)
+
+    def __repr__(self) -> str:
+        asked = [f"{text}\n{choice}?" for choice, (text, _) in self.choices.items()]
+        answers = [f"{choice}? {told}" for choice, (_, told) in self.choices.items()]
+        return "\n\n".join([*asked, "Choose, then read on.", "\n".join(answers)])  # nothing folds in plain text
+
+    def _repr_html_(self) -> str:
+        style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "guess"))
+        texts = "".join(
+            f'<div><pre>{escape(text)}</pre><details name="guess"><summary>{escape(choice)}</summary>'
+            f"<p>{escape(told)}</p></details></div>"
+            for choice, (text, told) in self.choices.items()
+        )
+        return f'<style>{style}</style><div class="instrument guess">{texts}</div>'
 
 
 class LeakLab(Instrument):
@@ -161,6 +192,13 @@ class KernelBench(Instrument):
 
     @property
     def sentence(self) -> str:
+        if self.learned:
+            kernels = shipped_kernels()
+            count, last = next(iter(kernels.values()))[..., 0].numel(), max(kernels)
+            return (
+                f"Kernel Bench, which needs JavaScript: the {count} kernels of the Primer EZ that ships, from their"
+                f" start, which this picture shows, to training step {last:,}."
+            )
         return (
             "Kernel Bench, which needs JavaScript: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, an alternation"
             " at 0.50, and leave 0.37 of a wave with a cycle in 4 tokens."
@@ -180,6 +218,86 @@ class KernelBench(Instrument):
         kernels = shipped_kernels()
         numbers, scale = whole(torch.stack(list(kernels.values())), torch.int16)
         return {"kernels": numbers, "scale": f"{scale:.9g}", "steps": ",".join(map(str, kernels))}
+
+
+class Bet:
+    """Which of queries, keys and values to convolve: three buttons, each of which opens the same figure.
+
+    It needs no script: the buttons are summaries, and the style sheet shows the figure once one of them is open. The
+    figure has a row for each subset of the three, with a dot for each seed, and leaves numbers to the study.
+
+    Args:
+        subsets: the loss of each model minus that of one without convolutions, by the letters of what is convolved:
+            ``"q"``, ``"kv"``.
+
+    Raises:
+        ValueError: unless there is one for each of the seven subsets.
+    """
+
+    TEXT: ClassVar[str] = "the hen the"
+    NAMES: ClassVar[dict[str, str]] = {"q": "queries", "k": "keys", "v": "values"}
+    SEES: ClassVar[dict[str, tuple[str, slice]]] = {  # what becomes three letters wide, and which letters of the text
+        "q": ("what a head looks for", slice(8, 11)),
+        "k": ("what it is compared with", slice(0, 3)),
+        "v": ("what it brings back", slice(0, 3)),
+    }
+    LITTLE = "{} alone bring a little. The four lowest rows all have values in them."
+    SAYS: ClassVar[dict[str, str]] = {
+        "q": LITTLE.format("Queries"),
+        "k": LITTLE.format("Keys"),
+        "v": "Yes. Values alone do as well as all three.",
+    }
+
+    def __init__(self, subsets: Mapping[str, Comparison]) -> None:
+        known = ["q", "k", "v", "qk", "qv", "kv", "qkv"]
+        require(sorted(subsets) == sorted(known), "subsets", sorted(subsets), f"one comparison for each of {known}")
+        self.rows = dict(sorted(subsets.items(), key=lambda item: item[1].mean))
+        ends = [end for row in subsets.values() for end in (row.low, row.high, *row.values, 0.0)]
+        self.left, self.width = min(ends), max(ends) - min(ends)
+
+    def name(self, letters: str) -> str:
+        """A subset in words."""
+        return "all three" if len(letters) == 3 else " and ".join(self.NAMES[letter] for letter in letters)
+
+    def __repr__(self) -> str:
+        gains = (f"{self.name(letters)} {-1000 * found.mean:.0f}" for letters, found in self.rows.items())
+        return f"Loss lower than without convolutions, in thousandths of a nat: {'; '.join(gains)}."
+
+    def place(self, loss: float) -> str:
+        """Where a difference of losses stands on its row."""
+        return f"{100 * (loss - self.left) / self.width:.1f}%"
+
+    def button(self, letter: str) -> str:
+        what, letters = self.SEES[letter]
+        parts = (slice(letters.start), letters, slice(letters.stop, None))
+        before, inside, after = (escape(self.TEXT[part]) for part in parts)
+        return (
+            f'<details class="{letter}"><summary><span class="name">{self.NAMES[letter].capitalize()}</span>'
+            f'<span class="text" aria-hidden="true">{before}<b>{inside}</b>{after}</span><span>{what}</span></summary>'
+            f"<p>{self.SAYS[letter]}</p></details>"
+        )
+
+    def row(self, letters: str, found: Comparison) -> str:
+        bar = f"left: {self.place(found.low)}; right: {100 - float(self.place(found.high)[:-1]):.1f}%"
+        dots = "".join(f'<i style="left: {self.place(value)}"></i>' for value in found.values)
+        sure = ' class="sure"' if found.told_apart else ""
+        return (
+            f'<div class="subset {letters}"><span>{self.name(letters)}</span><span class="axis">'
+            f'<s style="left: {self.place(0)}"></s><u style="{bar}"></u>{dots}'
+            f'<b{sure} style="left: {self.place(found.mean)}"></b></span></div>'
+        )
+
+    def _repr_html_(self) -> str:
+        style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "bet"))
+        rows = "".join(self.row(*item) for item in self.rows.items())
+        return (
+            f'<style>{style}</style><div class="instrument bet"><div class="choices">'
+            f"{''.join(map(self.button, self.NAMES))}</div>"
+            f'<div class="drawn"><div role="img" aria-label="{escape(repr(self))}">{rows}'
+            '<div class="subset"><span></span><span class="ends"><span>lower loss</span><span>as without</span></span>'
+            "</div></div><p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
+            "filled where the interval around it leaves out the line of no convolution.</p></div></div>"
+        )
 
 
 def shipped_kernels() -> dict[int, Tensor]:
@@ -205,6 +323,8 @@ class ReadingLamp(Instrument):
     Args:
         *strips: which of the three; all of them by default.
         lines: lines of text to choose from, at most 64 characters each.
+        simple: show one head and one block of trained models, and no weight as a number: a character and a line are all
+            there is to choose, for readers to whom nothing else has been explained.
 
     Raises:
         ValueError: for an unknown strip, no line, or a line that is empty, too long, or has an unknown character.
@@ -213,41 +333,60 @@ class ReadingLamp(Instrument):
     name = "reading-lamp"
 
     def __init__(
-        self, *strips: Strip, lines: Sequence[str] = ("To be, or not to be", "Once more unto the breach, dear")
+        self,
+        *strips: Strip,
+        lines: Sequence[str] = ("To be, or not to be", "Once more unto the breach, dear"),
+        simple: bool = False,
     ) -> None:
         self.strips: tuple[str, ...] = strips or get_args(Strip)
         for strip in self.strips:
             require_known("strips", strip, get_args(Strip))
         fits = len(lines) > 0 and all(0 < len(line) <= 64 for line in lines)
         require(fits, "lines", list(lines), "at least one line, of 1 to 64 characters each")
-        self.lines = list(lines)
+        self.lines, self.simple = list(lines), simple
         self.maps = {s: shipped_attention(MODEL_OF[s], *lines) for s in self.strips if s != "gate"}
         self.gates = shipped_gates(max(map(len, lines))) if "gate" in self.strips else {}
+        if simple:
+            layer, head = (slice(i, i + 1) for i in SIMPLE_HEAD)
+            self.maps = {strip: [a[layer, head] for a in maps] for strip, maps in self.maps.items()}
+            self.gates = {step: w[SIMPLE_BLOCK : SIMPLE_BLOCK + 1] for step, w in list(self.gates.items())[-1:]}
 
-    def row(self) -> Tensor:
-        """What the last character of the first line reads at the first setting of the first strip: ``[T]``."""
-        n = len(self.lines[0])
-        return self.maps[self.strips[0]][0][0, 0, -1] if self.maps else list(self.gates.values())[-1][0, n - 1, :n]
+    def rows(self) -> dict[str, Tensor]:
+        """What the last character of the first line reads first, by attention and by the gate: each ``[T]``."""
+        n, found = len(self.lines[0]), dict[str, Tensor]()
+        (layer, head), block = (SIMPLE_HEAD, SIMPLE_BLOCK) if self.simple else ((0, 0), 0)
+        for strip, maps in list(self.maps.items())[:1]:
+            found[f"layer {layer + 1}, head {head + 1} of the {MODEL_OF[strip]} that ships"] = maps[0][0, 0, -1]
+        if self.gates:
+            found[f"block {block + 1} of the {MODEL_OF['gate']} that ships"] = list(self.gates.values())[-1][
+                0, n - 1, :n
+            ]
+        return found
 
     @property
     def sentence(self) -> str:
-        most = int(self.row().abs().argmax())
-        back, what = len(self.lines[0]) - 1 - most, "layer 1, head 1" if self.maps else "block 1"
-        return (
-            f"Reading Lamp, which needs JavaScript: in {what} of the {MODEL_OF[self.strips[0]]} that ships, the last"
-            f" character of “{self.lines[0]}” reads {f'the one {back} back' if back else 'itself'} most."
-        )
+        parts: list[str] = []
+        for what, row in self.rows().items():
+            back = len(row) - 1 - int(row.abs().argmax())
+            whose = "it" if parts else f"the last character of “{self.lines[0]}”"
+            parts.append(f"in {what}, {whose} reads {f'the one {back} back' if back else 'itself'} most")
+        alike = ", as in every line" if self.gates else ""
+        return f"Reading Lamp, which needs JavaScript: {'; '.join(parts)}{alike}."
 
     def still(self) -> str:
-        shares = (self.row().abs() / self.row().abs().max()).tolist()
-        shaded = (
-            f'<span style="background: rgba(47, 111, 174, {0.6 * share:.2f})">{escape(c)}</span>'
-            for c, share in zip(self.lines[0], shares, strict=True)
-        )
-        return f'<p style="font: 20px monospace; white-space: pre-wrap">{"".join(shaded)}</p>'
+        lines = []
+        for row in self.rows().values():
+            shaded = (
+                f'<span style="background: rgba(47, 111, 174, {0.6 * share:.2f})">{escape(c)}</span>'
+                for c, share in zip(self.lines[0], (row.abs() / row.abs().max()).tolist(), strict=True)
+            )
+            lines.append(f'<p style="font: 20px monospace; white-space: pre-wrap">{"".join(shaded)}</p>')
+        return "".join(lines)
 
     def data(self) -> Mapping[str, str]:
         data = {"strips": " ".join(self.strips), "lines": json.dumps(self.lines)}
+        if self.simple:
+            data["simple"] = ""
         for strip, maps in self.maps.items():  # each row by its largest weight; since it sums to 1, nothing is lost
             data[strip] = json.dumps([whole(lower(a / a.amax(-1, keepdim=True))) for a in maps])
         if self.gates:
@@ -277,7 +416,7 @@ def shipped_attention(name: str, *lines: str) -> list[Tensor]:
 
 
 def shipped_gates(n: int) -> dict[int, Tensor]:
-    """The matrices of the gMLP that ships, their first ``n`` rows and columns, by training step: ``[blocks, n, n]``."""
+    """The dense gMLP's matrices, their first ``n`` rows and columns, by training step: ``[blocks, n, n]``."""
     return {
         step: torch.stack([w for name, w in weights.items() if name.endswith("gate.weight")])[:, :n, :n]
         for step, weights in shipped_states(MODEL_OF["gate"]).items()

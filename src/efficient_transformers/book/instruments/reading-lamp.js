@@ -2,7 +2,7 @@
 
 What is notable:
 - the weights are those of trained models: lower triangles of gates, and of attention maps by row, as whole numbers;
-- of a gate one may look at the nearest Toeplitz matrix instead: `diagonalMeans` and `share` are equation (5.8).
+- of a gate one may look at the nearest Toeplitz matrix instead: `diagonalMeans` and `share` are equation (5.7).
 */
 "use strict";
 (() => {
@@ -23,7 +23,7 @@ What is notable:
     return sums.map((sum, j) => sum / (rows.length - j));
   }
 
-  /** (5.8): the share of the sum of squares that is left when each weight becomes the mean of its diagonal. */
+  /** (5.7): the share of the sum of squares that is left when each weight becomes the mean of its diagonal. */
   function share(rows) {
     const kept = diagonalMeans(rows).reduce((sum, w, j) => sum + (rows.length - j) * w * w, 0);
     return kept / rows.flat().reduce((sum, w) => sum + w * w, 0);
@@ -31,10 +31,10 @@ What is notable:
 
   const back = j => (j ? `${j} back` : "itself");
 
-  /** The strongest weights of a row, in words. */
+  /** The strongest weights of a row, in words, with what `say` makes of each. */
   function strongest(w, line, say) {
     const t = w.length - 1, order = range(0, t).sort((a, b) => Math.abs(w[b]) - Math.abs(w[a])).slice(0, 2);
-    return order.map(s => `${spoken(line[s])} ${back(t - s)} (${say(w[s])})`).join(" and ");
+    return order.map(s => `${spoken(line[s])} ${back(t - s)}${say(w[s])}`).join(" and ");
   }
 
   function mount(root) {
@@ -49,7 +49,8 @@ What is notable:
     }
     const longest = Math.max(...lines.map(line => line.length)), hasGate = strips.includes("gate");
     const blocks = hasGate ? maps.gate[0].length : 0, attends = strips.some(strip => strip !== "gate");
-    const heads = 4, layers = 4; // of the models that ship
+    const simple = "simple" in root.dataset; // one head, one block, no numbers
+    const heads = simple ? 1 : 4, layers = simple ? 1 : 4; // of the models that ship
     const state = { line: 0, t: lines[0].length - 1, layer: 0, head: 0, block: 0, step: steps.length - 1, averaged: false };
     const set = change => { Object.assign(state, change); draw(); };
     const take = line => set({ line, t: limit(state.t, 0, lines[line].length - 1) });
@@ -64,10 +65,11 @@ What is notable:
       const made = slider(sliders, label, [0, high - 1], say, value => set({ [key]: value }));
       shown[key] = () => made.show(state[key]);
     };
-    if (attends) control("layer", "layer", layers);
-    if (attends) control("head", "head", heads);
-    if (hasGate) control("block", "block of the gate", blocks);
-    if (hasGate) control("step", "training step of the gate", steps.length, i => steps[i].toLocaleString("en"));
+    const chooses = { head: attends && !simple, block: hasGate && !simple };
+    if (chooses.head) control("layer", "layer", layers);
+    if (chooses.head) control("head", "head", heads);
+    if (chooses.block) control("block", "block of the gate", blocks);
+    if (chooses.block) control("step", "training step of the gate", steps.length, i => steps[i].toLocaleString("en"));
 
     const written = strips.map(strip => {
       const box = html(root, "div", { class: `strip ${strip}` }), title = html(box, "div", { class: "name" });
@@ -86,7 +88,7 @@ What is notable:
     });
     const said = html(root, "p", { "aria-live": "polite" });
     const tools = html(root, "div", { class: "choice" });
-    const average = hasGate && button(tools, "Replace diagonals by their mean", () => set({ averaged: !state.averaged }));
+    const average = chooses.block && button(tools, "Replace diagonals by their mean", () => set({ averaged: !state.averaged }));
     const link = html(tools, "a", { href: "#" }, "Link to this setting");
 
     /** What character t reads in a strip, and the name of what reads. */
@@ -111,7 +113,7 @@ What is notable:
       for (const key in shown) shown[key]();
       for (const { strip, title, text } of written) {
         const [w, name] = reading(strip), most = Math.max(...w.map(Math.abs));
-        title.textContent = `${NAMES[strip][0].toUpperCase()}${NAMES[strip].slice(1)}, ${name}`;
+        title.textContent = `${NAMES[strip][0].toUpperCase()}${NAMES[strip].slice(1)}${simple ? "" : `, ${name}`}`;
         text.replaceChildren();
         [...line].forEach((c, s) => {
           const kind = s > state.t ? "later" : s === state.t ? "own" : "";
@@ -120,8 +122,9 @@ What is notable:
         });
         // As much room as the longest line takes, in words of their own, so that they do not break this one elsewhere.
         html(text, "i", { "aria-hidden": "true" }, " x".repeat((longest - line.length) / 2));
-        const say = strip === "gate" ? x => (x < 0 ? "" : "+") + signed(x, 3) : x => `${(100 * x).toFixed(0)}\u00a0%`;
-        const what = `${NAMES[strip]} (${name}) reads most ${strongest(w, line, say)}`;
+        const number = strip === "gate" ? x => (x < 0 ? "" : "+") + signed(x, 3) : x => `${(100 * x).toFixed(0)}\u00a0%`;
+        const say = x => (simple ? "" : ` (${number(x)})`);
+        const what = `${NAMES[strip]}${simple ? "" : ` (${name})`} reads most ${strongest(w, line, say)}`;
         text.setAttribute("aria-label", `“${line}”; ${what}.`);
         parts.push(what);
       }
@@ -129,8 +132,8 @@ What is notable:
       said.textContent = `From character ${state.t}, ${spoken(line[state.t])}: ${parts.join("; ")}.`
         + (hasGate ? " The gate reads every line with the same weights." : "");
       const { layer, head, block, step, t } = state;
-      const shared = { line: state.line + 1, t, ...(attends && { layer: layer + 1, head: head + 1 }),
-        ...(hasGate && { block: block + 1, step: steps[step], averaged: +state.averaged }) };
+      const shared = { line: state.line + 1, t, ...(chooses.head && { layer: layer + 1, head: head + 1 }),
+        ...(chooses.block && { block: block + 1, step: steps[step], averaged: +state.averaged }) };
       link.href = `#${root.id}?${new URLSearchParams(shared)}`;
     }
     draw();
@@ -141,7 +144,7 @@ What is notable:
       set({
         line, t: Math.round(clamp(given.get("t"), 0, lines[line].length - 1, lines[line].length - 1)),
         layer: whole("layer", layers, 1), head: whole("head", heads, 1), block: whole("block", Math.max(1, blocks), 1),
-        step: at < 0 ? steps.length - 1 : at, averaged: given.get("averaged") === "1",
+        step: at < 0 ? steps.length - 1 : at, averaged: chooses.block && given.get("averaged") === "1",
       });
     };
   }

@@ -1,0 +1,114 @@
+"""The page for readers of labml: each row names what there is, and theirs, where it is installed, does what it says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from efficient_transformers import CausalDepthwiseConv
+from tools.notebooks import chapters
+from tools.site import links, pages
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "book" / "from-labml.md").read_text(encoding="utf-8")
+HEAD = "| Theirs | Ours | Section | What differs | Test |"
+MODULES = [pages.documented(path) for path in (ROOT / "book" / "api").glob("*.md")]
+PEERS = ROOT / ".peers"  # where `make bench` puts labml-nn
+
+
+def rows() -> list[tuple[str, list[str]]]:
+    """Each row with the module of labml_nn.transformers that its table is about."""
+    found, module = [], ""
+    for line in TEXT.splitlines():
+        module = line.removeprefix("## ") if line.startswith("## ") else module
+        if line.startswith("| `"):
+            found.append((module, [cell.strip() for cell in line.strip("|").split("|")]))
+    return found
+
+
+ROWS = rows()
+needs_labml = pytest.mark.skipif(not (PEERS / "labml_nn").is_dir(), reason="no labml-nn: run `make bench`")
+
+
+def test_each_module_has_a_table_and_each_name_in_it_one_row():
+    modules = {module for module, _ in ROWS}
+    assert len(modules) == TEXT.count(HEAD) == TEXT.count("\n## ") == 8
+    assert len({(module, row[0]) for module, row in ROWS}) == len(ROWS) > 30
+    for module in modules:
+        file = module.replace(".", "/") + ("" if "." in module else "/__init__")
+        assert f"/labml_nn/transformers/{file}.py)" in TEXT, f"a link to the source of {module}"
+
+
+@pytest.mark.parametrize(("module", "row"), ROWS, ids=lambda part: part if isinstance(part, str) else part[0])
+def test_what_a_row_names_exists(module, row):
+    theirs, ours, section, differs, tests = row
+    assert re.fullmatch(r"`\w+`", theirs)
+    (named,) = re.findall(r"^\{(?:class|func)\}`(\w+)`$", ours)
+    assert any(hasattr(documented, named) for documented in MODULES)
+    assert section.removeprefix("Section ") in chapters.sections()
+    assert differs
+    held = re.findall(r"`(test_\w+)`", tests)
+    assert held
+    assert [name for name in held if name not in links.tests()] == []
+
+
+@needs_labml
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # in their docstrings
+@pytest.mark.parametrize("module", sorted({module for module, _ in ROWS}))
+def test_each_class_and_function_of_theirs_has_a_row(module):
+    path = PEERS / "labml_nn" / "transformers" / module.replace(".", "/")
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    theirs = [f"`{node.name}`" for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    assert [row[0] for of, row in ROWS if of == module] == theirs
+
+
+@needs_labml
+@pytest.mark.parametrize("sharing", ["heads", "all", "none", "efficient"])
+def test_their_convolutions_are_the_same_sum(sharing, monkeypatch):
+    monkeypatch.syspath_prepend(PEERS)
+    from labml_nn.transformers import primer_ez
+    from labml_nn.transformers.primer_ez import efficient, variations
+
+    H, K = 4, 8
+    theirs, shape = {
+        "heads": (primer_ez.SpatialDepthWiseConvolution(K), (1, K)),
+        "all": (variations.SpatialDepthWiseSharedConvolution(), (1, 1)),
+        "none": (variations.SpatialDepthWisePerHeadConvolution(H, K), (H, K)),
+        "efficient": (efficient.SpatialDepthWiseConvolution(K), (1, K)),
+    }[sharing]
+    is_sum = sharing == "efficient"
+    ours = CausalDepthwiseConv(H * K, H, sharing="heads" if is_sum else sharing, bias=not is_sum)
+    weight = theirs.kernels.T if is_sum else theirs.conv.weight.flip(2)  # conv1d counts from the oldest token
+    ours.weight.data = weight.detach().reshape(*shape, 3)
+    if not is_sum:
+        ours.bias.data = theirs.conv.bias.detach().reshape(*shape, 1)
+    x = torch.randn(9, 2, H, K)  # [seq, batch, heads, channels]
+    torch.testing.assert_close(ours(x.transpose(0, 1).flatten(2)), theirs(x).transpose(0, 1).flatten(2))
+
+
+@needs_labml
+def test_theirs_does_what_the_rows_say(monkeypatch):
+    monkeypatch.syspath_prepend(PEERS)
+    from labml_nn.transformers import gmlp, hour_glass, models, primer_ez
+
+    with pytest.raises(RuntimeError, match="size 0"):
+        primer_ez.SpatialDepthWiseConvolution(8, kernel_size=1)(torch.randn(9, 2, 4, 8))
+    x = torch.randn(20, 1, 32)
+    short = hour_glass.HourGlass(4, 32, 0.0, 64, [8, 4])
+    assert not torch.allclose(short(x[:10])[9], short(x)[9], atol=1e-3)
+    for name in ("LinearPoolingShortening", "AttentionBasedShortening", "LinearUpSampling", "AttentionBasedUpSampling"):
+        with pytest.raises(NotImplementedError):
+            getattr(hour_glass, name)()
+    block = gmlp.GMLPBlock(32, 64, 16)
+    tokens = x[:16].requires_grad_()
+    (reads,) = torch.autograd.grad(block(x=tokens)[3].sum(), tokens)
+    assert reads.any(dim=(1, 2)).all(), "token 3 reads all, the later ones too"
+    with pytest.raises(RuntimeError, match="einsum"):
+        block(x=x)
+    first, *_, last = models.Encoder(block, 3).layers
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), last.parameters(), strict=True))

@@ -1,0 +1,233 @@
+"""Byte pairs: they are what the rule says, give back every text, and are saved with a model."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import SIZES, TEXT
+from hypothesis import given
+from hypothesis import strategies as st
+from test_runs import interrupt, same_end
+
+import efficient_transformers.training.corpus as corpora
+import efficient_transformers.training.tokens as tokens_module
+from efficient_transformers import BytePairVocabulary, ByteVocabulary, load_corpus
+from efficient_transformers.training.corpus import load_text
+from efficient_transformers.training.evaluation import sizes_of
+from efficient_transformers.training.runs import load, read_vocabulary
+from efficient_transformers.training.tokens import map_text, whole_words
+
+pytest.importorskip("tokenizers")
+pytestmark = pytest.mark.slow
+
+MADE = BytePairVocabulary.make([TEXT * 3 + "Grüße, Jürgen ❤\n" * 9], 300)
+EVERYTHING = st.text() | st.text(" \n\r\tab'é☃_1")  # any characters, and those at which words end
+
+
+@given(EVERYTHING)
+def test_every_text_is_what_its_tokens_say(text):
+    tokens = MADE.encode(text)
+    assert MADE.decode(tokens) == text
+    assert tokens.dtype == torch.int64
+    assert sizes_of(tokens, MADE) == (len(text), len(text.encode()))
+
+
+@given(EVERYTHING, st.integers(1, 9))
+def test_a_text_in_pieces_that_end_where_words_do_has_the_same_tokens(text, size):
+    pieces = list(whole_words(text[i : i + size] for i in range(0, len(text), size)))
+    assert "".join(pieces) == text
+    found = [token for piece in pieces for token in MADE.encode(piece).tolist()]
+    assert found == MADE.encode(text).tolist()
+
+
+def merged(words: Counter[tuple[bytes, ...]], size: int) -> list[bytes]:
+    """Byte pairs by the rule alone: the most frequent pair becomes a token, until there are so many."""
+    made: list[bytes] = []
+    while len(made) < size:
+        pairs: Counter[tuple[bytes, bytes]] = Counter()
+        for word, count in words.items():
+            for pair in pairwise(word):
+                pairs[pair] += count
+        (best, most), *others = pairs.most_common()
+        assert not [pair for pair, count in others if count == most], "the text has no ties"
+        made.append(b"".join(best))
+        again: Counter[tuple[bytes, ...]] = Counter()
+        for word, count in words.items():
+            joined: list[bytes] = []
+            for piece in word:
+                if joined and (joined[-1], piece) == best:
+                    joined[-1] += piece
+                else:
+                    joined.append(piece)
+            again[tuple(joined)] += count
+        words = again
+    return made
+
+
+def test_merges_are_those_of_the_rule():
+    counts = {" ab": 90, " abc": 50, " abd": 23, " xc": 11, "ab": 7}
+    words = Counter({tuple(bytes([b]) for b in word.encode()): count for word, count in counts.items()})
+    text = "".join(word * count for word, count in counts.items() if word != "ab") + "\nab" * 7
+    found = BytePairVocabulary.make([text], 256 + 4)
+    assert list(found.pieces[256:]) == merged(words, 4)
+
+
+def test_a_merge_that_gives_a_known_token_is_no_new_one():
+    vocabulary = BytePairVocabulary([(97, 98), (256, 99), (98, 99), (97, 258)])
+    assert vocabulary.pieces[256:] == (b"ab", b"abc", b"bc")
+    assert len(vocabulary) == 259
+
+
+def test_a_text_without_more_pairs_has_fewer_tokens():
+    assert BytePairVocabulary.make(["ab ab"], 1000).pieces[256:] == (b"ab", b" ab")
+
+
+@pytest.mark.parametrize(
+    ("merges", "error", "message"),
+    [
+        ([(97, 256)], ValueError, r"a merge is \(97, 256\); expected tokens from 0 to 255, which are known by then"),
+        ([(-1, 97)], ValueError, r"a merge is \(-1, 97\)"),
+        ([(97,)], TypeError, r"a merge is \(97,\); expected two tokens"),
+        ([("a", "b")], TypeError, "expected two tokens"),
+        ([5], TypeError, "a merge is 5"),
+    ],
+)
+def test_bad_merges_are_refused(merges, error, message):
+    with pytest.raises(error, match=message):
+        BytePairVocabulary(merges)
+
+
+def test_bad_tokens_and_half_a_character_are_refused():
+    with pytest.raises(ValueError, match=f"a token is 300; expected 0 to {len(MADE) - 1}, the vocabulary"):
+        MADE.decode(torch.tensor([300]))
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        MADE.encode("a\ud800")
+    with pytest.raises(ValueError, match="subwords is 256; expected an int of at least 257"):
+        BytePairVocabulary.make([TEXT], 256)
+    assert MADE.decode(MADE.encode("❤")[:1]) in ("\ufffd", "❤")
+
+
+def test_a_vocabulary_is_its_merges():
+    again = BytePairVocabulary(json.loads(json.dumps(MADE.described()))["merges"])
+    assert again == MADE
+    assert again.identity == MADE.identity
+    assert torch.equal(again.encode(TEXT), MADE.encode(TEXT))
+    fewer = BytePairVocabulary(MADE.merges[:-1])
+    assert fewer != MADE
+    assert fewer.identity != MADE.identity != ByteVocabulary().identity
+
+
+def test_without_the_library_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ModuleNotFoundError, match="tokenizers is not installed; expected it: pip install tokenizers"):
+        BytePairVocabulary.make([TEXT], 300)
+    vocabulary = BytePairVocabulary([(97, 98)])
+    assert vocabulary.decode(torch.tensor([256, 99])) == "abc"
+    with pytest.raises(ModuleNotFoundError, match="pip install tokenizers"):
+        vocabulary.encode("abc")
+
+
+# In a corpus
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("EFFICIENT_TRANSFORMERS_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fox.txt").write_text(TEXT + "Grüße ❤\r\n" * 30 + "zebras " * 40, newline="")
+    return tmp_path
+
+
+@pytest.mark.parametrize("mapped_from", [1, 2**24])
+def test_a_file_is_cut_by_its_bytes_and_pairs_are_made_on_what_is_trained_on(place, monkeypatch, mapped_from):
+    monkeypatch.setattr(corpora, "MAPPED_FROM", mapped_from)
+    monkeypatch.setattr(tokens_module, "PIECE", 64)
+    content = (place / "fox.txt").read_bytes()
+    corpus = load_corpus(place / "fox.txt", subwords=300)
+    sides = [b"".join(corpus.vocabulary.pieces[t] for t in part.tolist()) for part in (corpus.train, corpus.validation)]
+    assert b"".join(sides) == content
+    assert len(sides[0]) <= len(content) * 9 // 10 < len(sides[0]) + 20
+    seen = content[: len(content) * 9 // 10].decode(errors="ignore")
+    assert corpus.vocabulary == BytePairVocabulary.make([seen], 300)
+    assert not [piece for piece in corpus.vocabulary.pieces[256:] if b"zebra" in piece and b"zebra" not in sides[0]]
+    again = load_corpus(place / "fox.txt", vocabulary=corpus.vocabulary)
+    assert torch.equal(again.train.long(), corpus.train.long())
+    assert torch.equal(again.validation.long(), corpus.validation.long())
+    assert again.checksum() == corpus.checksum()
+    assert torch.equal(
+        load_text(place / "fox.txt", corpus.vocabulary).long(), torch.cat([again.train, again.validation])
+    )
+
+
+def test_shares_of_a_long_text_are_counted_in_pieces(monkeypatch):
+    tokens = MADE.encode(TEXT)
+    sizes = MADE.sizes[tokens, 1].cumsum(0)
+    whole = torch.split
+    monkeypatch.setattr(torch, "split", lambda text, size: whole(text, 7))
+    for twentieths in range(1, 20):
+        by_hand = sum(1 for end in sizes.tolist() if end <= int(sizes[-1]) * twentieths // 20)
+        assert corpora._share(tokens, MADE, twentieths) == by_hand
+
+
+def test_the_plays_have_pairs_of_the_plays_to_train_on(monkeypatch):
+    texts = [TEXT, "zebras " * 40, "Grüße ❤\n"]
+    monkeypatch.setattr(corpora, "_shakespeare", lambda with_test: texts)
+    corpus = load_corpus("shakespeare-with-test", subwords=280)
+    assert corpus.vocabulary == BytePairVocabulary.make(texts[:1], 280)
+    assert [corpus.vocabulary.decode(part) for part in (corpus.train, corpus.validation, corpus.test)] == texts
+
+
+def test_what_does_not_go_together_is_refused(place):
+    with pytest.raises(ValueError, match="subwords is 300; expected None with tokens, or with a vocabulary"):
+        load_corpus("fox.txt", subwords=300, tokens="bytes")
+    with pytest.raises(ValueError, match="subwords is 300; expected None with tokens, or with a vocabulary"):
+        load_corpus("fox.txt", subwords=300, vocabulary=MADE)
+    with pytest.raises(ValueError, match="tokens is 'bytes'; expected None: subwords, which the vocabulary is of"):
+        load_corpus("fox.txt", tokens="bytes", vocabulary=MADE)
+    with pytest.raises(ValueError, match="subwords is 256; expected an int of at least 257"):
+        load_corpus("fox.txt", subwords=256)
+    with pytest.raises(ValueError, match="vocabulary is None; expected that of the subwords"):
+        map_text(place / "fox.txt", "subwords")
+    with pytest.raises(ValueError, match=r"the corpus is 'wolf\.txt'; expected"):
+        load_corpus("wolf.txt", subwords=300)
+
+
+# On the command line
+
+
+def test_a_model_of_subwords_is_trained_saved_gone_on_with_and_scored(command, place, on_the_cpu):
+    train = ["train", "primer-ez", "--corpus", "fox.txt", *SIZES, "--subwords", 300]
+    code, out, err = command(*train, "--steps", 3, "--out", "model")
+    assert (code, err) == (0, "")
+    model, vocabulary = load(Path("model"))
+    assert (model.vocab_size, vocabulary.unit) == (len(vocabulary), "subwords")
+    assert set(json.loads(Path("model/vocabulary.json").read_text())) == {"tokens", "merges"}
+    assert command("generate", "model", "--prompt", "né ☃", "--seed", 1, "--max-new-tokens", 5)[1].startswith("né ☃")
+    code, out, err = command("evaluate", "model", "--corpus", "fox.txt")
+    content = Path("fox.txt").read_bytes()
+    tokens, characters, size = (int(n.replace(",", "")) for n in re.findall(r"(\S+) (?:tokens|characters|bytes)", out))
+    encoded = vocabulary.encode(content.decode())
+    assert tokens == len(encoded) - 1
+    assert size == len(content) - len(vocabulary.pieces[encoded[0]])
+    assert characters == len(content.decode()) - len(vocabulary.pieces[encoded[0]])
+    nats, bits = map(float, re.search(r"(\S+) nats, (\S+) bits per byte", out).groups())
+    assert bits == pytest.approx(nats / math.log(2), abs=1e-3)
+    assert command("train", "--init", "model", "--corpus", "fox.txt", *SIZES[6:], "--steps", 2, "--out", "more")[0] == 0
+    assert read_vocabulary(Path("more")) == vocabulary
+    assert command("train", "--init", "model", "--corpus", "fox.txt", "--subwords", 300)[0] == 2
+
+
+def test_a_run_of_subwords_goes_on_to_the_same_end(command, place, on_the_cpu):
+    line = ["train", "primer-ez", "--corpus", "fox.txt", *SIZES, "--subwords", 300, "--steps", 10]
+    assert command(*line, "--out", "whole")[0] == 0
+    interrupt(command, line)
+    assert command("resume", "model")[0] == 0
+    assert same_end(place / "whole", place / "model")
