@@ -33,6 +33,7 @@ STUDIES: dict[str, Study] = {
         controls.attention_beside(),
         controls.own_output(),
         controls.eight_thousand(),
+        controls.longer_values(),
         size.size_64(),
         size.size_128(),
         size.size_256(),

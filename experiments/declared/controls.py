@@ -1,4 +1,4 @@
-"""What a hostile reader found missing: studies 6 to 11, the first by version 3 of the protocol.
+"""What hostile readers found missing: studies 6 to 11 and 13, the first by version 3 of the protocol.
 
 Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
 the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
@@ -15,6 +15,7 @@ from efficient_transformers.studies.protocol import Entry, Pair, Study
 
 from .contexts import GATE_ENTRIES, LONG_CONTEXT, SHUT
 from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, MIDDLE, SHORT
+from .primer_parts import OWN as PARTS
 from .sizes import baseline, gmlp, hourglass
 from .times import times_the_baseline
 
@@ -215,4 +216,22 @@ def eight_thousand() -> Study:
         "Leads halved from 500 to 2,000 steps: do they go on to do so?",
         made,
         {"families, 8,000 steps": against(plain, *others)},
+    )
+
+
+def longer_values() -> Study:
+    """Study 13: after 500 steps the convolution of the values alone did as well as all three."""
+    values = entry("v", "primer-ez", SAME | {"convolve": "v"}, 2000)
+    return Study(
+        "longer-values",
+        "Do convolved values alone keep what all three convolutions keep, after 2,000 steps?",
+        (values,),
+        {
+            "values alone, 2,000 steps": (
+                *against(older(MIDDLE, "Primer EZ"), values),
+                *against(older(PARTS, "squared ReLU", 2000), values),
+                *against(MIDDLE[0], values),
+            )
+        },
+        borrowed=MIDDLE + PARTS,
     )
