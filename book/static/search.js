@@ -2,52 +2,106 @@
 const MOST = 40; // results shown
 const AROUND = 110; // characters of an excerpt on each side of what was found
 
+const STOP = new Set(("a am an and any are as at be been by can could did do does for from had has have how i if in instead into is it its "
+  + "me my need of on one or our own should so than that the their them then there these they this to too use using versus vs was we "
+  + "were what when where which who why will with without you your").split(" "));
+// What people type, and what this book calls it: words that count as well.
+const ALSO = {
+  adam: "adamw", ci: "interval", cite: "citation", citing: "citation", conv: "convolution", conv1d: "convolution",
+  ddp: "torchrun", ffn: "feed-forward", fir: "kernel", gqa: "heads", inference: "decoding", init: "start",
+  initialization: "start", longer: "long", lr: "rate", mha: "heads", mlp: "feed-forward", mqa: "heads", multiquery: "heads",
+  normalization: "norm", oom: "memory", overfit: "validation", pool: "shorten", pooling: "shorten",
+  positional: "position", prune: "cut", reproduce: "again", rope: "rotary", sgu: "gate", significance: "luck",
+  significant: "chance", statistically: "chance", upsample: "up-sampling", upsampling: "up-sampling",
+};
+const PHRASES = [[/\bk\W?v cache\b/g, "cache"], [/\bloss\b.*\btoo (low|good)\b|\btoo (low|good)\b.*\bloss\b/g, "loss cheats leak"],
+  [/\bown model\b/g, "train longer"], [/\bwhich model\b/g, "which take"], [/\bfrequency response\b/g, "filter gain"],
+  [/\brelu(\(x\))?\W*2\b/g, "squared relu"], [/\bearly stopping\b/g, "cut"]];
+
+// The chapters explain what studies measure, and what lists and the package's pages only name.
+const WORTH = [[/^book\/api\//, 0.5], [/came after$|^book\/(papers|from-labml|bibliography|notation|index)\./, 0.6],
+  [/this code$|does not say$|would undo it$|Beside the papers?$/, 0.7], [/^book\/glossary\./, 0.6], [/ Exercise /, 0.8], [/^notebooks\/studies\//, 0.85]];
+
 const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "");
-// "shortenings" asks for what "shortening" does.
-const stem = (word) => (word.length > 4 ? word.replace(/(?<!s)s$/, "") : word);
+// "shortenings" and "shortened" ask for what "shortening" does: what is left begins all three.
+const stem = (word) => (word.length > 3 ? word.replace(/(?<!s)s$/, "") : word).replace(/(?<=.{4})(ing|ed)$/, "");
 const wordsOf = (text) => plain(text).match(/[\p{L}\p{N}_]+/gu) ?? [];
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const beginning = (word) => new RegExp(`(?<![\\p{L}\\p{N}_])${escaped(word)}`, "giu");
 
-const entries = SECTIONS.flatMap(([page, sections]) =>
-  sections.map(([address, title, text, names, target]) => ({ address, title, text, names, target, page })));
+const entries = SECTIONS.flatMap(([page, sections]) => sections.map(([address, title, text, names, target]) =>
+  ({ address, title, text, names, target, page, heading: plain(title), words: plain(text), code: plain(names), of: plain(page) })));
+const usual = entries.reduce((sum, entry) => sum + entry.words.length, 0) / entries.length;
 
-// How well an entry answers: words in its title count most, then how often they stand in its text, then names of code.
-function score(entry, words) {
-  let sum = 0;
-  for (const word of words) {
-    const title = plain(entry.title).search(beginning(word)) >= 0;
-    const found = (plain(entry.text).match(beginning(word)) ?? []).length;
-    const named = plain(entry.names).includes(word);
-    if (!title && !found && !named) return 0;
-    sum += (title ? 20 : 0) + (10 * found) / (found + 2) + (named ? 2 : 0);
+// Each word that counts, with the other words for the same: stop words count only where there is nothing else.
+function wanted(query) {
+  let text = plain(query).replace(/n[’']t\b|[’']s\b/g, "");
+  for (const [phrase, words] of PHRASES) text = text.replace(phrase, words);
+  const all = wordsOf(text), telling = all.filter((word) => !STOP.has(word));
+  return [...new Set(telling.length ? telling : all)].map((word) => [...new Set([stem(word), ALSO[word]])].filter(Boolean));
+}
+
+// How much of a word an entry has, from 0 to about 3: its title counts most, then how often the text has it.
+function has(entry, names) {
+  let best = 0;
+  for (const name of names) {
+    const pattern = beginning(name);
+    const found = (entry.words.match(pattern) ?? []).length;
+    const length = 1.5 * (0.5 + (0.5 * entry.words.length) / usual);
+    const sum = (entry.heading.search(pattern) >= 0 ? 1.8 : 0) + found / (found + length)
+      + (entry.code.includes(name) ? 0.2 : 0) + (entry.of.search(pattern) >= 0 ? 0.3 : 0);
+    best = Math.max(best, sum);
   }
-  const phrase = words.join(" ");
-  const title = wordsOf(entry.title).map(stem).join(" ").replace(/^(\d+ )+/, "");
-  if (words.length > 1 && plain(entry.text).search(beginning(phrase)) >= 0) sum += 8;
-  if (title === phrase) sum += entry.address.startsWith("notebooks/") ? 60 : 40;
-  // The chapters explain what the package's pages and listings only name.
-  return entry.address.startsWith("book/api/") && title !== phrase ? sum / 2 : sum;
+  return best;
 }
 
 function search(query) {
-  const words = wordsOf(query).map(stem);
+  const words = wanted(query);
   if (!words.length) return [];
-  const found = entries.map((entry) => ({ entry, score: score(entry, words) })).filter((one) => one.score > 0);
+  const counts = words.map((names) => entries.map((entry) => has(entry, names)));
+  // What few sections have says more; a word that an entry lacks has its price, and excludes nothing.
+  const rare = counts.map((count) => Math.log(1 + entries.length / (1 + count.filter((x) => x > 0.35).length)));
+  const whole = rare.reduce((a, b) => a + b, 0), phrase = words.map((names) => names[0]).join(" ");
+  const found = [];
+  entries.forEach((entry, i) => {
+    let sum = 0, met = 0;
+    counts.forEach((count, w) => {
+      if (count[i] > 0) met += rare[w];
+      sum += rare[w] * count[i];
+    });
+    if (!met) return;
+    sum *= (met / whole) ** 1.5;
+    const title = wordsOf(entry.title).map(stem).filter((word) => !STOP.has(word)).join(" ").replace(/^(s?\d+ )+/, "");
+    if (words.length > 1 && entry.words.search(beginning(phrase)) >= 0) sum *= 1.15;
+    sum *= title === phrase ? 3 : (WORTH.find(([where]) => where.test(`${entry.address} ${entry.title}`)) ?? [0, 1])[1];
+    found.push({ entry, score: sum });
+  });
+  // A word of the glossary that answers in part speaks for the section that explains it.
+  for (const { entry, score } of found.filter((one) => one.entry.target && one.entry.address.startsWith("book/glossary"))) {
+    const explains = found.find((one) => one.entry.address === entry.target);
+    if (explains) explains.score += 0.3 * score;
+  }
   // A word of the glossary, or a name of code as it is written: first the section that explains it, then its entry.
-  const isTerm = (e) => e.address.startsWith("book/glossary")
-    ? wordsOf(e.title).map(stem).join(" ") === words.join(" ") : e.title === query.trim();
+  const asked = words.map((names) => names[0]).filter((word) => word !== "glossary");
+  const isAsked = /^\s*(what('?s| is| are)|define|definition)\b/i.test(query);
+  const isTerm = (e) => {
+    if (!e.address.startsWith("book/glossary")) return e.title === query.trim();
+    const name = wordsOf(e.title).map(stem);
+    return name.join(" ") === asked.join(" ") || (isAsked && name.every((word) => asked.includes(word)));
+  };
   const term = entries.find((e) => e.target !== undefined && isTerm(e));
   if (term) {
+    const lift = (entry, score) => {
+      const already = found.find((one) => one.entry === entry);
+      if (already) already.score = score;
+      else found.push({ entry, score });
+    };
     const explains = entries.find((e) => e.address === term.target);
-    if (explains) {
-      const already = found.find((one) => one.entry === explains);
-      if (already) already.score = 1000;
-      else found.push({ entry: explains, score: 1000 });
-    }
-    found.find((one) => one.entry === term).score = 500;
+    lift(term, words.some(([word]) => word === "glossary") ? 2000 : 500);
+    if (explains) lift(explains, 1000);
   }
-  return found.sort((a, b) => b.score - a.score).map((one) => one.entry);
+  const least = 0.12 * Math.max(...found.map((one) => one.score));
+  return found.filter((one) => one.score >= least).sort((a, b) => b.score - a.score).map((one) => one.entry);
 }
 
 // The words around the first place where one of the asked stands, those marked.
@@ -81,15 +135,35 @@ function item(entry, words) {
   return made;
 }
 
-const query = new URLSearchParams(location.search).get("q") ?? "";
 const field = document.querySelector(".bd-search-container input[type=search]");
-for (const input of document.querySelectorAll("input[name=q]")) input.value = query;
-field.focus();
-if (query.trim()) {
-  const found = search(query), words = wordsOf(query).map(stem);
-  document.getElementById("search-results").append(...found.slice(0, MOST).map((entry) => item(entry, words)));
+const results = document.getElementById("search-results"), status = document.getElementById("search-status");
+
+function show(query) {
+  const found = search(query), words = [...new Set(wanted(query).flat())];
+  results.replaceChildren(...found.slice(0, MOST).map((entry) => item(entry, words)));
   const count = found.length === 1 ? "1 section" : `${found.length} sections`;
   const shown = found.length > MOST ? `, the first ${MOST} shown` : "";
-  document.getElementById("search-status").textContent =
-    found.length ? `${count}${shown}.` : `Nothing has all the words of “${query}”. Fewer words may find more.`;
+  status.textContent = !query.trim() ? "" : found.length ? `${count}${shown}.` : `Nothing has any word of “${query}”.`;
 }
+
+// While somebody types, and by keyboard: down and up go through the results.
+let waiting = 0;
+field.addEventListener("input", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    show(field.value);
+    history.replaceState(null, "", `?q=${encodeURIComponent(field.value)}`);
+  }, 120);
+});
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], links = [...results.querySelectorAll("a")];
+  const at = links.indexOf(document.activeElement);
+  if (!step || !links.length || (at < 0 && document.activeElement !== field)) return;
+  event.preventDefault();
+  (at + step < 0 ? field : links[Math.min(at + step, links.length - 1)]).focus();
+});
+
+const query = new URLSearchParams(location.search).get("q") ?? "";
+for (const input of document.querySelectorAll("input[name=q]")) input.value = query;
+field.focus();
+if (query.trim()) show(query);

@@ -51,6 +51,7 @@ def test_all_places_agree_with_the_address_of_record():
 def test_the_citation_has_the_packages_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == efficient_transformers.__version__
+    assert f"version = {{{efficient_transformers.__version__}}}" in read("book/how-to-read.md")
 
 
 def read(name):
