@@ -14,13 +14,13 @@ const ALSO = {
   positional: "position", prune: "cut", reproduce: "again", rope: "rotary", sgu: "gate", significance: "luck",
   significant: "chance", statistically: "chance", upsample: "up-sampling", upsampling: "up-sampling",
 };
-const PHRASES = [[/\bk\W?v cache\b/g, "cache"], [/\bloss\b.*\btoo (low|good)\b|\btoo (low|good)\b.*\bloss\b/g, "loss cheats leak"],
+const PHRASES = [[/\bk\W?v c\w*/g, "cache"], [/\bloss\b.*\btoo (low|good)\b|\btoo (low|good)\b.*\bloss\b/g, "loss cheats leak"],
   [/\bown model\b/g, "train longer"], [/\bwhich model\b/g, "which take"], [/\bfrequency response\b/g, "filter gain"],
   [/\brelu(\(x\))?\W*2\b/g, "squared relu"], [/\bearly stopping\b/g, "cut"]];
 
 // The chapters explain what studies measure, and what lists and the package's pages only name.
-const WORTH = [[/^book\/api\//, 0.5], [/came after$|^book\/(papers|from-labml|bibliography|notation|index)\./, 0.6],
-  [/this code$|does not say$|would undo it$|Beside the papers?$/, 0.7], [/^book\/glossary\./, 0.6], [/ Exercise /, 0.8], [/^notebooks\/studies\//, 0.85]];
+const WORTH = [[/^book\/api\//, 0.4], [/came after$|^book\/(papers|from-labml|bibliography|notation|index)\./, 0.6],
+  [/this code$|does not say$|would undo it$|Beside the papers?$/, 0.7], [/^book\/glossary\./, 0.5], [/ Exercise /, 0.8], [/^notebooks\/studies\//, 0.85]];
 
 const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "");
 // "shortenings" and "shortened" ask for what "shortening" does: what is left begins all three.
@@ -62,7 +62,7 @@ function search(query) {
   // What few sections have says more; a word that an entry lacks has its price, and excludes nothing.
   const rare = counts.map((count) => Math.log(1 + entries.length / (1 + count.filter((x) => x > 0.35).length)));
   const whole = rare.reduce((a, b) => a + b, 0), phrase = words.map((names) => names[0]).join(" ");
-  const found = [];
+  let found = [];
   entries.forEach((entry, i) => {
     let sum = 0, met = 0;
     counts.forEach((count, w) => {
@@ -73,9 +73,11 @@ function search(query) {
     sum *= (met / whole) ** 1.5;
     const title = wordsOf(entry.title).map(stem).filter((word) => !STOP.has(word)).join(" ").replace(/^(s?\d+ )+/, "");
     if (words.length > 1 && entry.words.search(beginning(phrase)) >= 0) sum *= 1.15;
-    sum *= title === phrase ? 3 : (WORTH.find(([where]) => where.test(`${entry.address} ${entry.title}`)) ?? [0, 1])[1];
+    sum *= title === phrase ? (entry.address.startsWith("notebooks/") ? 4 : 2) : (WORTH.find(([where]) => where.test(`${entry.address} ${entry.title}`)) ?? [0, 1])[1];
     found.push({ entry, score: sum });
   });
+  const least = 0.03 * Math.max(...found.map((one) => one.score));
+  found = found.filter((one) => one.score >= least);
   // A word of the glossary that answers in part speaks for the section that explains it.
   for (const { entry, score } of found.filter((one) => one.entry.target && one.entry.address.startsWith("book/glossary"))) {
     const explains = found.find((one) => one.entry.address === entry.target);
@@ -100,8 +102,7 @@ function search(query) {
     lift(term, words.some(([word]) => word === "glossary") ? 2000 : 500);
     if (explains) lift(explains, 1000);
   }
-  const least = 0.12 * Math.max(...found.map((one) => one.score));
-  return found.filter((one) => one.score >= least).sort((a, b) => b.score - a.score).map((one) => one.entry);
+  return found.sort((a, b) => b.score - a.score).map((one) => one.entry);
 }
 
 // The words around the first place where one of the asked stands, those marked.
@@ -139,8 +140,9 @@ const field = document.querySelector(".bd-search-container input[type=search]");
 const results = document.getElementById("search-results"), status = document.getElementById("search-status");
 
 function show(query) {
-  const found = search(query), words = [...new Set(wanted(query).flat())];
-  results.replaceChildren(...found.slice(0, MOST).map((entry) => item(entry, words)));
+  const found = search(query), typed = wordsOf(query).filter((word) => !STOP.has(word)), all = wanted(query).flat();
+  const marked = (entry) => (typed.some((word) => entry.words.search(beginning(word)) >= 0) ? typed : all);
+  results.replaceChildren(...found.slice(0, MOST).map((entry) => item(entry, marked(entry))));
   const count = found.length === 1 ? "1 section" : `${found.length} sections`;
   const shown = found.length > MOST ? `, the first ${MOST} shown` : "";
   status.textContent = !query.trim() ? "" : found.length ? `${count}${shown}.` : `Nothing has any word of “${query}”.`;

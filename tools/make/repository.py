@@ -18,6 +18,7 @@ PLACES = [
     re.compile(r"colab\.research\.google\.com/github/([\w.-]+/[\w.-]+)/blob"),
     re.compile(r"(?m)^Repository = \"https://github\.com/([\w.-]+/[\w.-]+)\""),
     re.compile(r"(?m)^repository-code: \"?https://github\.com/([\w.-]+/[\w.-]+?)\"?$"),
+    re.compile(r"url = \{https://github\.com/([\w.-]+/[\w.-]+)\}"),
     re.compile(r"(?m)^git clone https://github\.com/([\w.-]+/[\w.-]+)$"),
     re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:blob|tree|issues|actions)"),
 ]
