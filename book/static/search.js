@@ -73,7 +73,8 @@ function search(query) {
     sum *= (met / whole) ** 1.5;
     const title = wordsOf(entry.title).map(stem).filter((word) => !STOP.has(word)).join(" ").replace(/^(s?\d+ )+/, "");
     if (words.length > 1 && entry.words.search(beginning(phrase)) >= 0) sum *= 1.15;
-    sum *= title === phrase ? (entry.address.startsWith("notebooks/") ? 4 : 2) : (WORTH.find(([where]) => where.test(`${entry.address} ${entry.title}`)) ?? [0, 1])[1];
+    if (title === phrase) sum *= entry.address.startsWith("notebooks/") ? 4 : 2;
+    else sum *= WORTH.find(([where]) => where.test(`${entry.address} ${entry.title}`))?.[1] ?? 1;
     found.push({ entry, score: sum });
   });
   const least = 0.03 * Math.max(...found.map((one) => one.score));
@@ -137,7 +138,7 @@ function item(entry, words) {
 }
 
 const field = document.querySelector(".bd-search-container input[type=search]");
-const results = document.getElementById("search-results"), status = document.getElementById("search-status");
+const results = document.getElementById("search-results"), told = document.getElementById("search-status");
 
 function show(query) {
   const found = search(query), typed = wordsOf(query).filter((word) => !STOP.has(word)), all = wanted(query).flat();
@@ -145,7 +146,7 @@ function show(query) {
   results.replaceChildren(...found.slice(0, MOST).map((entry) => item(entry, marked(entry))));
   const count = found.length === 1 ? "1 section" : `${found.length} sections`;
   const shown = found.length > MOST ? `, the first ${MOST} shown` : "";
-  status.textContent = !query.trim() ? "" : found.length ? `${count}${shown}.` : `Nothing has any word of “${query}”.`;
+  told.textContent = !query.trim() ? "" : found.length ? `${count}${shown}.` : `Nothing has any word of “${query}”.`;
 }
 
 // While somebody types, and by keyboard: down and up go through the results.
