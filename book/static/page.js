@@ -1,5 +1,7 @@
 // What a page does: tables sort, sliders say their value, boxes that scroll can be reached.
-document.fonts.load('1em "Book Math"'); // before the first line is set, so that no line moves
+for (const face of ['1em "Book Math"', '1em "Book Text"', 'italic 1em "Book Text"', '600 1em "Book Text"', '1em "Book Sans"']) {
+  document.fonts.load(face); // before the first line is set, so that no line moves
+}
 
 // Results sort by the column whose heading is pressed: first from small to large, then back.
 function sortable(table) {

@@ -17,6 +17,7 @@ from tools.site import (
     cells,
     check,
     code,
+    contents,
     dots,
     finish,
     images,
@@ -63,6 +64,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "html-collect-pages": [others, search.add_search_page],
     "html-page-context": [
         others,
+        contents.move_contents,
         tables.stack_tables,
         moved.add_notes,
         landing.add_style,
