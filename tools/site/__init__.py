@@ -30,6 +30,7 @@ from tools.site import (
     pages,
     search,
     tables,
+    widths,
 )
 
 
@@ -54,6 +55,8 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         links.link_tests,
         search.name_terms,
         tables.name_rows,
+        tables.set_minus_signs,
+        widths.mark_wide,
         code.add_short_ids,
     ],
     # All pages are read.
