@@ -139,10 +139,15 @@ def explained(module: str, name: str) -> str:
     return f"See Section {place}." if place[-1].isdigit() else f"See :doc:`/book/{place}`."
 
 
-def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Say where the book explains an entry; and part the list of a module's docstring from the words before it."""
-    if what == "module" and "What is notable:" in lines:
+def part_list(lines: list[str]) -> None:
+    """Part the list of a module's docstring from the words before it."""
+    if "What is notable:" in lines:
         lines.insert(lines.index("What is notable:") + 1, "")
+
+
+def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Say where the book explains an entry."""
+    part_list(lines)
     # Plain Sphinx also asks for what a module imports, before it leaves it out.
     if what in ("class", "function") and name.startswith(f"{obj.__module__}."):
         _, *inside = obj.__module__.split(".")
