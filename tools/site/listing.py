@@ -17,7 +17,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 
 from pygments.lexers import PythonLexer
@@ -25,7 +25,6 @@ from pygments.token import STANDARD_TYPES
 
 PACKAGE = Path(__file__).parents[2] / "src" / "efficient_transformers"
 FOLDERS = ("layers", "")  # of the package, which have modules that are shown
-BEGINNINGS = ("__init__", "__post_init__")  # they stand beside what is said of their class
 PLAIN = ("", "n", "p", "w")  # tokens that no style colors
 Definition = ast.ClassDef | ast.FunctionDef
 Place = tuple[str, str]  # a module, and the anchor of a name in it
@@ -75,16 +74,29 @@ def definitions(tree: ast.AST, within: str = "", inside: bool = False) -> Iterat
 
 
 def starts(tree: ast.Module) -> dict[int, Row]:
-    """The rows that begin with a definition, or with what is assigned after one, by their first lines."""
+    """The rows that begin with a definition, or with what is assigned after one, by their first lines.
+
+    What is said of a class is said of its methods up to the first that has a docstring of its own.
+    """
     found = {}
+    silent = {id(method) for _, node, _ in definitions(tree) for method in takewhile(is_silent, methods(node))}
     for name, node, inside in definitions(tree):
-        if ast.get_docstring(node) or not (inside or node.name in BEGINNINGS):
+        if id(node) not in silent and not (inside and is_silent(node)):
             found[first_line(node)] = Row(name, node)
     for before, node in zip(tree.body, tree.body[1:], strict=False):
         kinds = ast.Import | ast.ImportFrom | Definition
         if isinstance(before, kinds) and not isinstance(node, kinds):
             found[first_line(node)] = Row()
     return found
+
+
+def is_silent(node: Definition) -> bool:
+    return not ast.get_docstring(node)
+
+
+def methods(node: Definition) -> list[Definition]:
+    inner = node.body if isinstance(node, ast.ClassDef) else []
+    return [method for method in inner if isinstance(method, ast.FunctionDef)]
 
 
 def docstring_lines(tree: ast.Module) -> set[int]:
@@ -112,7 +124,9 @@ def rows(module: str) -> list[Row]:
             row.comment.append(comments[number])
         (row.silent if number in said or number in comments or not line else row.code).append(number)
     for row in found:  # empty lines between lines of code are code
-        inner = [n for n in row.silent if row.code and not lines[n - 1] and row.code[0] < n < row.code[-1]]
+        inner = [
+            n for n in row.silent if n not in said and not lines[n - 1] and row.code and row.code[0] < n < row.code[-1]
+        ]
         row.silent = [n for n in row.silent if n not in inner]
         row.code = sorted(row.code + inner)
     return found
@@ -140,16 +154,25 @@ def defined(module: str) -> dict[str, Place]:
     return found
 
 
+def class_of(place: Place) -> ast.ClassDef | None:
+    module, name = place
+    return next((n for n in tree_of(module).body if isinstance(n, ast.ClassDef) and n.name == name), None)
+
+
 def method(place: Place, name: str) -> Place | None:
     """Where a class, or one that it inherits from, defines a method."""
-    module, of = place
-    node = next((n for n in tree_of(module).body if isinstance(n, ast.ClassDef) and n.name == of), None)
-    if node is None:
-        return None
-    if any(isinstance(inner, ast.FunctionDef) and inner.name == name for inner in node.body):
-        return module, f"{of}.{name}"
-    bases = (defined(module).get(base.id) for base in node.bases if isinstance(base, ast.Name))
-    return next((found for base in bases if base and (found := method(base, name))), None)
+    node = class_of(place)
+    if node and any(isinstance(inner, ast.FunctionDef) and inner.name == name for inner in node.body):
+        return place[0], f"{place[1]}.{name}"
+    return overridden(place, name)
+
+
+def overridden(place: Place, name: str) -> Place | None:
+    """Where a class from which a class inherits defines a method."""
+    node = class_of(place)
+    bases = [base.id for base in node.bases if isinstance(base, ast.Name)] if node else []
+    known = (defined(place[0])[base] for base in bases if base in defined(place[0]))
+    return next((found for base in known if (found := method(base, name))), None)
 
 
 class Links(ast.NodeVisitor):

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx.domains.python import PyObject
 from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.util.docfields import DocFieldTransformer
 from sphinx.util.docstrings import prepare_docstring
-from sphinx.util.docutils import SphinxDirective
 
 from efficient_transformers.layers import fast
-from tools.site import pages
-from tools.site.listing import Row, code, definitions, rows, tree_of
+from tools.site import links, pages
+from tools.site.listing import Definition, Row, code, definitions, overridden, rows, tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "book/source"
@@ -33,7 +34,20 @@ ENTRY = re.compile(r"auto(?:class|function):: [\w.]*?(\w+)$", re.MULTILINE)
 ORIGINAL = re.compile(r"^\| `(\w+)` \| \{\w+\}`(\w+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
 MARK = "<!-- sources -->"
 SHOWN = 3  # tests of a class; their file has the others
-TESTS = {}
+TESTS = {  # of what no test names
+    "Attention": ["test_attention_equals_einsum", "test_two_sided_attention_sees_everything"],
+    "Family": ["test_a_sixth_family_is_one_class_and_one_entry", "test_every_option_has_a_type_and_a_default"],
+    "PrimerFamily": ["test_full_primer_has_kernels_per_head_and_its_norms"],
+    "Resampling": ["test_attention_based_resampling_is_its_equation"],
+    "ShapeTrace": ["test_shape_trace_prints_as_an_aligned_table"],
+    "Shortening": ["test_window_j_ends_at_token_jk"],
+    "Sizes": ["test_sizes_and_dropout_reach_the_model"],
+    "SquaredReLUFunction": ["test_squared_relu_derivative"],
+    "TransformerFamily": ["test_the_layers_of_a_new_model_are_the_identity"],
+    "TriangularProduct": ["test_the_triangular_products_gradients"],
+    "build_hourglass": ["test_a_model_has_the_layers_of_its_hierarchy"],
+}
+PAIRED = ["test_values_are_the_same", "test_derivatives_of_any_order_are_the_same"]  # all fast forms with plain ones
 
 
 @cache
@@ -47,8 +61,18 @@ def modules() -> dict[str, str]:
 @cache
 def entries() -> set[str]:
     """What has an entry on the package's pages."""
-    files = (ROOT / "book" / "api").glob("*.md")
-    return {name for path in files for name in ENTRY.findall(path.read_text(encoding="utf-8"))}
+    found = set()
+    for module in modules():
+        path = ROOT / "book" / "api" / f"{module}.md"
+        text = path.read_text(encoding="utf-8") if path.exists() else ":no-members:"
+        found |= set(ENTRY.findall(text))
+        found |= set() if ":no-members:" in text else set(top(module))
+    return found
+
+
+def top(module: str) -> dict[str, Definition]:
+    """The classes and functions of a module."""
+    return {name: node for name, node, _ in definitions(tree_of(module)) if "." not in name}
 
 
 @cache
@@ -63,38 +87,43 @@ def originals() -> dict[str, list[tuple[str, str, list[str]]]]:
     return found
 
 
+def named(test: ast.AST, imported: set[str]) -> set[str]:
+    """The imported names in a test, and those of ``fast``."""
+    within = (n for n in ast.walk(test) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "fast")
+    return imported & {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} | {node.attr for node in within}
+
+
 @cache
 def named_in_tests() -> dict[str, list[str]]:
     """The tests that name a class or function of the layers, those that name the fewest first."""
-    ours = {name for module in modules() for name, _, _ in definitions(tree_of(module)) if "." not in name}
+    ours = {name for module in modules() for name in top(module)}
     found: dict[str, list[tuple[int, str]]] = {}
     for path in sorted((ROOT / "tests" / "package").glob("test_*.py")):
-        for test in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
-                used = ours & {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
-                for name in used:
-                    found.setdefault(name, []).append((len(used), test.name))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        known = {alias.name for node in imports for alias in node.names}
+        for test in tree.body:
+            used = ours & named(test, known) if getattr(test, "name", "").startswith("test_") else set()
+            for name in used:
+                found.setdefault(name, []).append((len(used), test.name))
     return {name: [test for _, test in sorted(tests)] for name, tests in found.items()}
 
 
-def tests_of(name: str) -> list[str]:
+def forms(module: str, name: str) -> Iterator[tuple[str, str]]:
+    """What a function with a fast form is, with the other form, as reStructuredText."""
+    for plain, quick in fast.PAIRS.values():
+        home = plain.__module__.rpartition(".")[2]
+        if (module, name) == (home, plain.__name__):
+            yield "Its fast form, on a CPU", f"`{quick.__name__} <fast.html#{quick.__name__}>`__"
+        if (module, name) == ("fast", quick.__name__):
+            yield "The fast form of", f"`{plain.__name__} <{home}.html#{plain.__name__}>`__"
+
+
+def tests_of(module: str, name: str) -> list[str]:
     """First those that hold it to what it answers."""
     answers = [test for _, _, tests in originals().get(name, []) for test in tests]
-    return list(dict.fromkeys([*answers, *TESTS.get(name, []), *named_in_tests().get(name, [])]))
-
-
-def forms(name: str) -> Iterator[str]:
-    """What is said of a function that has a fast form, or is one."""
-    for plain, quick in fast.PAIRS.values():
-        if name == plain.__name__:
-            yield f"On a CPU, `{quick.__name__} <fast.html#{quick.__name__}>`__ computes the same in less time."
-        if name == quick.__name__:
-            where = plain.__module__.rpartition(".")[2]
-            yield f"The fast form of `{name_of(plain)} <{where}.html#{name_of(plain)}>`__."
-
-
-def name_of(function: Any) -> str:
-    return str(function.__qualname__)
+    paired = PAIRED if list(forms(module, name)) else []
+    return list(dict.fromkeys([*answers, *paired, *TESTS.get(name, []), *named_in_tests().get(name, [])]))
 
 
 def explained(module: str, name: str) -> str:
@@ -102,36 +131,43 @@ def explained(module: str, name: str) -> str:
     return pages.explained(module, name) if name in entries() | set(pages.explanations()) else ""
 
 
-def facts(module: str, name: str) -> Iterator[str]:
+def facts(config: Any, module: str, name: str) -> Iterator[str]:
     """Where a class or function is explained and listed, what it answers, what holds it, as reStructuredText."""
-    yield from forms(name)
-    yield explained(module, name)
-    if name in entries():
-        yield f"Entry: :py:obj:`{name}`."
+    for says, link in forms(module, name):
+        yield f"{says}: {link}."
+    entry = f"Its entry: :py:obj:`{name}`." if name in entries() else ""
+    yield f"{explained(module, name)} {entry}".strip()
     if answered := {theirs: anchor for theirs, anchor, _ in originals().get(name, [])}:
         listed = ", ".join(f"`{theirs} <../from-labml.html#{anchor}>`__" for theirs, anchor in answered.items())
-        yield f"Of labml's, it answers {listed}."
-    if tests := tests_of(name):
-        more = f" and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
-        yield f"Tests: {', '.join(f'``{test}``' for test in tests[:SHOWN])}{more}."
+        yield f"labml's name: {listed}." if len(answered) == 1 else f"labml's names: {listed}."
+    if tests := tests_of(module, name):
+        held = []
+        for test in tests[:SHOWN]:
+            address = links.in_repository(config, *links.tests()[test])
+            held.append(f"`{test.removeprefix('test_').replace('_', ' ')} <{address}>`__")
+        more = f"; and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
+        yield f"Tested: {'; '.join(held)}{more}."
 
 
 def box(kind: str, *children: nodes.Node, **attributes: Any) -> nodes.container:
     return nodes.container("", *children, is_div=True, classes=[kind], **attributes)
 
 
-class AnnotatedSource(SphinxDirective):
+class AnnotatedSource(PyObject):
     """``.. annotated-source:: package.module`` is the module, annotated by itself."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
+        self.domain = "py"  # whose sections of a docstring are known
         self.env.metadata[self.env.docname]["html_theme.sidebar_secondary.remove"] = "true"
         self.path = self.arguments[0]
         self.module = self.path.rpartition(".")[2]
         self.env.note_dependency(str(Path(import_module(self.path).__file__ or "")))
         about = box("about", *self.docstring("module", "", tree_of(self.module)))
-        return [box("opening", about, self.contents()), box("annotated", *map(self.row, rows(self.module)))]
+        first, *others = map(self.row, rows(self.module))
+        first.children[0].extend(self.meta())
+        return [box("opening", about, self.contents()), box("annotated", first, *others)]
 
     def docstring(self, what: str, name: str, node: Any) -> list[nodes.Node]:
         """A docstring as the package's pages have it."""
@@ -141,13 +177,14 @@ class AnnotatedSource(SphinxDirective):
             made = getattr(made, part)
         lines = GoogleDocstring(lines, self.config, self.env.app, what, name, made).lines()
         pages.part_list(lines)
-        return list(self.parse_text_to_nodes("\n".join(lines)))
+        said = box("said", *self.parse_text_to_nodes("\n".join(lines)))
+        DocFieldTransformer(self).transform_all(said)
+        return list(said.children)
 
     def contents(self) -> nodes.Node:
         """The classes and functions of the module, each with its first line."""
-        top = [(name, node) for name, node, _ in definitions(tree_of(self.module)) if "." not in name]
         lines = []
-        for name, node in top:
+        for name, node in top(self.module).items():
             says = (ast.get_docstring(node) or "").partition("\n")[0]
             lines += [f"`{name} <#{name}>`__", f"   {says} {explained(self.module, name)}", ""]
         made = self.parse_text_to_nodes("\n".join(lines))
@@ -162,20 +199,31 @@ class AnnotatedSource(SphinxDirective):
         return box("beside", note, listing)
 
     def note(self, row: Row) -> nodes.Element:
-        if not row.name:
-            return box("note" if row.code else "parting", *self.parse_text_to_nodes(" ".join(row.comment)))
-        is_top = "." not in row.name
-        what = "class" if isinstance(row.definition, ast.ClassDef) else "function" if is_top else "method"
-        title = row.name.rpartition(".")[2]
-        heading = nodes.title(title, title) if is_top else nodes.paragraph(title, title, classes=["method"])
-        said = self.docstring(what, row.name, row.definition) if ast.get_docstring(row.definition) else []
-        said += self.parse_text_to_nodes(" ".join(row.comment))
-        if is_top:
-            told = self.parse_text_to_nodes(" ".join(facts(self.module, row.name)))
-            said.append(box("facts", *told))
-        if is_top:
-            return nodes.section("", heading, *said, ids=[row.name], classes=["note"])
-        return box("note", heading, *said, ids=[row.name])
+        comment = self.parse_text_to_nodes(" ".join(row.comment))
+        if row.definition is None:
+            return box("note" if row.code else "parting", *comment)
+        said = self.docstring(self.kind(row), row.name, row.definition) if ast.get_docstring(row.definition) else []
+        of, _, title = row.name.rpartition(".")
+        if of:
+            if not (said or comment) and (base := overridden((self.module, of), title)):
+                comment = self.parse_text_to_nodes(f"Overrides `{base[1]} <{base[0]}.html#{base[1]}>`__.")
+            heading = nodes.paragraph(title, title, classes=["method"])
+            return box("note", heading, *said, *comment, ids=[row.name])
+        told = self.parse_text_to_nodes("\n\n".join(facts(self.config, self.module, row.name)))
+        heading = nodes.title(title, title)
+        return nodes.section("", heading, *said, *comment, box("facts", *told), ids=[row.name], classes=["note"])
+
+    def kind(self, row: Row) -> str:
+        return "class" if isinstance(row.definition, ast.ClassDef) else "method" if "." in row.name else "function"
+
+    def meta(self) -> list[nodes.Node]:
+        """What stands beside the imports."""
+        file = f"{self.path.replace('.', '/')}.py"
+        address = links.in_repository(self.config, f"src/{file}")
+        entry = (
+            f"; `its entries <../api/{self.module}.html>`__" if (ROOT / f"book/api/{self.module}.md").exists() else ""
+        )
+        return self.parse_text_to_nodes(f"`{file} <{address}>`__{entry}")
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:
