@@ -232,7 +232,7 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
         rows = []
         for name in modules():
             says = (ast.get_docstring(tree_of(name)) or "").partition("\n")[0]
-            rows.append(f"| [{name}.py](source/{name}.md) | {says} |")
+            rows.append(f"| [{name}.py](source/{name}.md) | {says.replace(':func:', '')} |")
         source[0] = source[0].replace(MARK, "\n".join(["| Module | What it is |", "| --- | --- |", *rows]))
 
 
