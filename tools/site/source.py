@@ -25,7 +25,8 @@ from sphinx.util.docstrings import prepare_docstring
 
 from efficient_transformers.layers import fast
 from tools.site import links, pages
-from tools.site.listing import Definition, Row, code, definitions, overridden, rows, tree_of
+from tools.site.listing import Row, code, rows
+from tools.site.names import Definition, definitions, overridden, tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "book/source"
