@@ -17,6 +17,7 @@ from tools.site import (
     cells,
     check,
     code,
+    contents,
     dots,
     finish,
     images,
@@ -30,6 +31,7 @@ from tools.site import (
     search,
     source,
     tables,
+    widths,
 )
 
 
@@ -54,6 +56,8 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         links.link_tests,
         search.name_terms,
         tables.name_rows,
+        tables.set_minus_signs,
+        widths.mark_wide,
         code.add_short_ids,
         source.lead_to_pages,
     ],
@@ -65,6 +69,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "html-collect-pages": [source.list_no_more, others, search.add_search_page],
     "html-page-context": [
         others,
+        contents.move_contents,
         tables.stack_tables,
         moved.add_notes,
         landing.add_style,
