@@ -26,12 +26,12 @@ MATH = re.compile(r":math:`[^`]*`")
 ROLE = re.compile(r":\w+:(?=`)")
 ROW = re.compile(r"^\| `(\w+)` \| \{\w+\}`(\w+)` \|", re.MULTILINE)
 # Anything of a row that is wider than its place, or than the page.
-CUT = """() => [...document.querySelectorAll(".opening *, .note, .note *, .annotated pre, .line")]
+CUT = """() => [...document.querySelectorAll(".opening *, .note, .note *, .beside > pre, .line")]
     .filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth && getComputedStyle(e).overflowX !== "auto"
         || e.getBoundingClientRect().right > innerWidth)
     .map(e => e.outerHTML.slice(0, 120))"""
-PLACES = """() => [...document.querySelectorAll(".beside:has(> section)")].map(row => {
-    const [note, code] = [...row.children].map(e => e.getBoundingClientRect());
+PLACES = """() => [...document.querySelectorAll("section.beside")].map(row => {
+    const [note, code] = [row.firstElementChild, row.lastElementChild].map(e => e.getBoundingClientRect());
     if (note.right <= code.left && Math.abs(note.top - code.top) < 2) return "beside";
     return note.bottom <= code.top + 1 ? "above" : "elsewhere";
 })"""
@@ -84,6 +84,12 @@ def said_lines(text: str) -> tuple[set[int], dict[int, str]]:
     return docstrings, alone
 
 
+def row_of(module: str, name: str) -> BeautifulSoup:
+    """The row in which a name is defined."""
+    element = annotated(module).find(id=name)
+    return element if "beside" in element.get("class", ()) else element.find_parent(class_="beside")
+
+
 def words(text: str) -> Counter[str]:
     return Counter(re.findall(r"[A-Za-z]{2,}", text))
 
@@ -99,8 +105,8 @@ def test_every_module_of_the_layers_has_a_page():
 def test_each_line_is_on_the_page_once_as_code_or_as_what_is_said(module):
     lines = dict(enumerate(text_of(module).splitlines(), start=1))
     shown = annotated(module)
-    code = {int(e["id"][1:]): e.get_text().removesuffix("\n") for e in shown.select(".annotated pre > .line")}
-    assert len(code) == len(shown.select(".annotated .line"))
+    code = {int(e["id"][1:]): e.get_text().removesuffix("\n") for e in shown.select(".beside > pre > .line")}
+    assert len(code) == len(shown.select(".line"))
     assert {n: lines[n] for n in code} == code
     docstrings, comments = said_lines(text_of(module))
     empty = {number for number, line in lines.items() if not line.strip()}
@@ -120,8 +126,7 @@ def test_a_docstring_is_the_note_of_what_it_is_about_with_its_math_set(module):
     docstrings = documented(ast.parse(text_of(module)))
     assert len(docstrings) > 5
     for name, docstring in docstrings.items():
-        note = shown.find(id=name) if name else shown.select_one(".about")
-        assert name == "" or "note" in note["class"]
+        note = row_of(module, name).select_one(".note") if name else shown.select_one(".about")
         plain = MATH.sub("", docstring)
         expected = words(ROLE.sub("", re.sub(r"^(Args|Returns|Raises):$", "", plain, flags=re.MULTILINE)))
         assert not expected - words(note.get_text()), name
@@ -141,7 +146,7 @@ def test_what_has_an_entry_is_linked_to_section_tests_entry_and_original(module)
     assert listed == {node.name for node in top}
     entries = set()
     for node in top:
-        links = {link["href"]: link.get_text() for link in annotated(module).find(id=node.name).select(".facts a")}
+        links = {link["href"]: link.get_text() for link in row_of(module, node.name).select(".facts a")}
         entry = [href for href in links if href.startswith("../api/")]
         entries |= {node.name} if entry else set()
         if entry:
@@ -161,8 +166,8 @@ def test_source_on_the_pages_of_the_package_leads_to_where_it_is_defined():
         for link in page(f"book/api/{module}.html").select("a:has(.viewcode-link)"):
             address, _, anchor = link["href"].partition("#")
             assert address == f"../source/{module}.html"
-            row = annotated(module).find(id=anchor).find_parent(class_="beside")
-            assert re.search(rf"^\s*(class|def) {anchor.rpartition('.')[2]}\b", row.pre.get_text(), re.MULTILINE)
+            code = row_of(module, anchor).pre.get_text()
+            assert re.search(rf"^\s*(class|def) {anchor.rpartition('.')[2]}\b", code, re.MULTILINE)
             count += 1
         old = (SITE / "_modules/efficient_transformers/layers" / f"{module}.html").read_text(encoding="utf-8")
         assert f'location.replace("../../../book/source/{module}.html" + location.hash)' in old
@@ -173,30 +178,29 @@ def test_fast_forms_and_plain_ones_lead_to_each_other():
     assert len(fast.PAIRS) > 4
     for plain, quick in fast.PAIRS.values():
         home = plain.__module__.rpartition(".")[2]
-        row = annotated(home).find(id=plain.__name__)
+        row = row_of(home, plain.__name__)
         assert row.select(f'.facts a[href="fast.html#{quick.__name__}"]')
-        assert row.parent.pre.select(f'a[href="fast.html#{quick.__name__}"]'), "the layer's own line"
-        assert annotated("fast").find(id=quick.__name__).select(f'.facts a[href="{home}.html#{plain.__name__}"]')
+        assert row.pre.select(f'a[href="fast.html#{quick.__name__}"]'), "the layer's own line"
+        assert row_of("fast", quick.__name__).select(f'.facts a[href="{home}.html#{plain.__name__}"]')
 
 
 def test_names_lead_to_where_they_are_defined():
     for module in PAGES:
-        for link in annotated(module).select(".annotated pre a:not(.number)"):
+        for link in annotated(module).select(".beside > pre a:not(.number)"):
             file, _, anchor = link["href"].partition("#")
             home = file.removesuffix(".html") or module
             assert home in PAGES
             if anchor:
                 assert anchor.rpartition(".")[2] == link.get_text()
                 assert annotated(home).find(id=anchor), link
-    heads = annotated("attention").find(id="MultiHeadAttention.forward").find_parent(class_="beside").pre
-    assert heads.find("a", string="attend")["href"] == "#Attention.attend"  # what it inherits
-    assert heads.find("a", string="length")["href"] == "cache.html#Cache.length"  # of an argument
+    forward = row_of("attention", "MultiHeadAttention.forward").pre
+    assert forward.find("a", string="attend")["href"] == "#Attention.attend"  # what it inherits
+    assert forward.find("a", string="length")["href"] == "cache.html#Cache.length"  # of an argument
 
 
 def test_a_name_that_is_local_leads_nowhere():
-    turned = annotated("fast").find(id="values").parent.pre
-    assert not turned.select("a[href$='#values']")
-    assert not annotated("gmlp").find(id="SpatialGatingUnit.rows").parent.pre.find_all("a", string="rows")
+    assert not row_of("gmlp", "SpatialGatingUnit.rows").pre.find_all("a", string="rows")
+    assert row_of("gmlp", "SpatialGatingUnit.mix").pre.find("a", string="rows")["href"] == "#SpatialGatingUnit.rows"
 
 
 @needs_browser

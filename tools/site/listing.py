@@ -85,7 +85,7 @@ def docstring_lines(tree: ast.Module) -> set[int]:
 def said_of_fields(tree: ast.Module) -> dict[int, str]:
     """The strings that stand below the fields of a class, by their lines."""
     found = {}
-    for _, node, _ in definitions(tree):
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         for above, below in pairwise(node.body):
             if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr):
                 found[below.lineno] = f"``{ast.unparse(above.target)}``: {ast.literal_eval(below.value)}"

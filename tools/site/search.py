@@ -128,8 +128,11 @@ def named(doctree: nodes.document) -> list[list[str]]:
 def listed(page: str, doctree: nodes.document) -> list[list[str]]:
     """The classes and functions of a page of source, by their names alone: the chapters explain them."""
     module = page.rpartition("/")[2]
-    found = [node for node in doctree.findall(nodes.section) if "note" in node["classes"]]
-    return [[f"{page}.html#{n['ids'][0]}", f"{n['ids'][0]} in {module}.py", prose(n[1]), ""] for n in found]
+    found = [node for node in doctree.findall(nodes.section) if "beside" in node["classes"]]
+    return [
+        [f"{page}.html#{n['ids'][0]}", f"{n['ids'][0]} in {module}.py", prose(n.next_node(nodes.paragraph)), ""]
+        for n in found
+    ]
 
 
 def collect(app: Any, doctree: nodes.document, docname: str) -> None:

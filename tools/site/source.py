@@ -161,14 +161,13 @@ class AnnotatedSource(PyObject):
 
     def run(self) -> list[nodes.Node]:
         self.domain = "py"  # whose sections of a docstring are known
-        self.env.metadata[self.env.docname]["html_theme.sidebar_secondary.remove"] = "true"
         self.path = self.arguments[0]
         self.module = self.path.rpartition(".")[2]
         self.env.note_dependency(str(Path(import_module(self.path).__file__ or "")))
         about = box("about", *self.docstring("module", "", tree_of(self.module)))
         first, *others = map(self.row, rows(self.module))
         first.children[0].extend(self.meta())
-        return [box("opening", about, self.contents()), box("annotated", first, *others)]
+        return [box("opening", about, self.contents()), first, *others]
 
     def docstring(self, what: str, name: str, node: Any) -> list[nodes.Node]:
         """A docstring as the package's pages have it."""
@@ -191,28 +190,29 @@ class AnnotatedSource(PyObject):
         made = self.parse_text_to_nodes("\n".join(lines))
         return box("contents", *made)
 
-    def row(self, row: Row) -> nodes.Node:
-        shown = code(self.module, frozenset(modules()))
-        note = self.note(row)
+    def row(self, row: Row) -> nodes.Element:
+        """A row; of a class or function of the module it is a section, which the contents of the page list."""
+        title, note = row.name.rpartition(".")[2], self.note(row)
         note["ids"] += [f"L{number}" for number in row.silent]
+        shown = code(self.module, frozenset(modules()))
         text = "".join(shown[number - 1] for number in row.code)
         listing = nodes.raw("", f'<pre class="highlight">{text}</pre>' if row.code else "<div></div>", format="html")
-        return box("beside", note, listing)
+        if row.name in top(self.module):
+            return nodes.section("", nodes.title(title, title), note, listing, ids=[row.name], classes=["beside"])
+        return box("beside", note, listing, ids=[row.name] if row.name else [])
 
-    def note(self, row: Row) -> nodes.Element:
-        comment = self.parse_text_to_nodes(" ".join(row.comment))
+    def note(self, row: Row) -> nodes.container:
+        comment = self.parse_text_to_nodes("\n".join(row.comment))
         if row.definition is None:
             return box("note" if row.code else "parting", *comment)
         said = self.docstring(self.kind(row), row.name, row.definition) if ast.get_docstring(row.definition) else []
         of, _, title = row.name.rpartition(".")
-        if of:
-            if not (said or comment) and (base := overridden((self.module, of), title)):
-                comment = self.parse_text_to_nodes(f"Overrides `{base[1]} <{base[0]}.html#{base[1]}>`__.")
-            heading = nodes.paragraph(title, title, classes=["method"])
-            return box("note", heading, *said, *comment, ids=[row.name])
-        told = self.parse_text_to_nodes("\n\n".join(facts(self.config, self.module, row.name)))
-        heading = nodes.title(title, title)
-        return nodes.section("", heading, *said, *comment, box("facts", *told), ids=[row.name], classes=["note"])
+        if not of:
+            told = self.parse_text_to_nodes("\n\n".join(facts(self.config, self.module, row.name)))
+            return box("note", *said, *comment, box("facts", *told))
+        if not (said or comment) and (base := overridden((self.module, of), title)):
+            comment = self.parse_text_to_nodes(f"Overrides `{base[1]} <{base[0]}.html#{base[1]}>`__.")
+        return box("note", nodes.paragraph(title, title, classes=["method"]), *said, *comment)
 
     def kind(self, row: Row) -> str:
         return "class" if isinstance(row.definition, ast.ClassDef) else "method" if "." in row.name else "function"
@@ -224,7 +224,7 @@ class AnnotatedSource(PyObject):
         entry = (
             f"; `its entries <../api/{self.module}.html>`__" if (ROOT / f"book/api/{self.module}.md").exists() else ""
         )
-        return self.parse_text_to_nodes(f"`{file} <{address}>`__{entry}")
+        return [box("facts", *self.parse_text_to_nodes(f"`{file} <{address}>`__{entry}"))]
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:
