@@ -30,6 +30,7 @@ from tools.site import (
     pages,
     previews,
     search,
+    source,
     tables,
     terms,
     widths,
@@ -46,7 +47,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
-    "source-read": [others, pages.fill_page, landing.fill, architecture.draw, dots.fill],
+    "source-read": [others, pages.fill_page, landing.fill, architecture.draw, dots.fill, source.fill],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
     "doctree-read": [
         cells.fold_cells,  # before codeautolink reads the code
@@ -61,6 +62,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         tables.set_minus_signs,
         widths.mark_wide,
         code.add_short_ids,
+        source.lead_to_pages,
     ],
     # All pages are read.
     "env-updated": [code.add_module_paths, code.keep_own_names, others],  # before codeautolink takes the names
@@ -72,13 +74,14 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         search.collect,
         terms.link_terms,
     ],  # what the glossary leads to is linked by then
-    "html-collect-pages": [others, search.add_search_page],
+    "html-collect-pages": [source.list_no_more, others, search.add_search_page],
     "html-page-context": [
         others,
         contents.move_contents,
         tables.stack_tables,
         moved.add_notes,
         landing.add_style,
+        source.add_style,
         meta.describe_page,
         models.prepare_page,
     ],
@@ -103,6 +106,7 @@ MIDDLE = 500  # the priority of who asks for none
 
 def setup(app: Any) -> dict[str, bool]:
     gc.disable()  # the build is short, and looking for cycles in its trees of nodes took a sixth of its time
+    app.add_directive("annotated-source", source.AnnotatedSource)
     app.add_html_math_renderer("mathml", (math.inline, None), (math.display, None))
     for event, steps in STEPS.items():
         for place, step in enumerate(steps, -steps.index(others)):
