@@ -55,9 +55,17 @@ document.addEventListener("DOMContentLoaded", () => {
   each("table.results", (table) => table.tHead && sortable(table));
   if (document.querySelector("div.cell")) chooseStops();
 
-  // A box that scrolls sideways shows it, and must be reachable by keyboard, and then needs a name.
-  const reach = () => each(".formula, span.math, .text_html:has(> table.results)", (box) => {
-    const scrolls = box.scrollWidth > box.clientWidth + 1;
+  // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
+  // looked at before any is changed, so that the page is laid out once.
+  const boxes = [...document.querySelectorAll(
+    ".formula, span.math, .text_html:has(> table.results), pre, .pst-scrollable-table-container, .cell_output > .output")];
+  const reach = () => boxes.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
+    const box = boxes[i];
+    if (box.matches("pre, .pst-scrollable-table-container, .output")) {
+      if (scrolls) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+      return;
+    }
     box.classList.toggle("scrolls", scrolls);
     if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
     box.tabIndex = 0;
@@ -70,6 +78,27 @@ document.addEventListener("DOMContentLoaded", () => {
   // The theme's two handlers in attributes, which the pages' policy forbids.
   each(".btn-fullscreen-button", (button) => button.addEventListener("click", () => toggleFullScreen()));
   each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
+
+  // The theme's menus: opened by their button, closed by Escape and by whatever happens elsewhere.
+  each("[data-bs-toggle=dropdown]", (button) => {
+    const box = button.parentElement, menu = button.nextElementSibling;
+    const open = (yes) => {
+      menu.classList.toggle("show", yes);
+      button.setAttribute("aria-expanded", yes);
+    };
+    button.addEventListener("click", () => open(!menu.matches(".show")));
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && menu.matches(".show")) {
+        open(false);
+        button.focus();
+      }
+    });
+    for (const what of ["focusin", "click"]) addEventListener(what, ({ target }) => box.contains(target) || open(false));
+  });
+
+  // The theme scrolls the contents to the page's own line, even where that is seen without: then the search is not.
+  const contents = document.querySelector(".bd-sidebar-primary"), here = [...contents?.querySelectorAll("nav .active") ?? []].at(-1);
+  if (here && here.getBoundingClientRect().bottom + contents.scrollTop < innerHeight) contents.scrollTop = 0;
 
   // On paper, hints and solutions are open and the page is light.
   const root = document.documentElement;
