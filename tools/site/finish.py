@@ -66,7 +66,8 @@ THEME = re.compile(r'(localStorage\.getItem\("theme"\) \|\| )"auto"')
 EARLY = r'\1(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
 TOUCHED = re.compile(r"([(\[“‘]?)(<math>(?:(?!</math>).)*</math>)([^\s<>]*)", re.DOTALL)
 # Links have a color of their own, which names in them must not take.
-PLAIN = re.compile(r'<a\b.*?</a>|<span class="(?:n|nn|p|w)">([^<]*)</span>|(?<=<pre>)<span></span>', re.DOTALL)
+PLAIN = re.compile(r'<a\b.*?</a>|<span class="(?:n|nn|p|w)">([^<]*)</span>|(?<=<pre>)<span></span>(?!\n)', re.DOTALL)
+GAP = re.compile(r'(?<=[^ \n]) {2,}(?=<span class="c1">)')
 CODE = re.compile(r'(<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 # The theme looks at each box, then writes to it, so that the page is laid out again for each; static/page.js does both.
@@ -106,6 +107,7 @@ def lighter(text: str) -> str:
 def plainer(match: re.Match[str]) -> str:
     """A block of code without the spans that have no color of their own, and with its size, which an empty one keeps."""
     source = PLAIN.sub(lambda m: m[0] if m[0].startswith("<a") else m[1] or "", f"<pre>{match[2]}")[5:]
+    source = GAP.sub(r'<span class="gap">\g<0></span>', source)  # on a phone, a comment follows its code closely
     lines = html.unescape(TAG.sub("", source)).rstrip("\n").split("\n")
     return f'{match[1]}<pre style="--lines: {len(lines)}; --columns: {max(map(len, lines))}">{source}</pre>'
 
