@@ -1,4 +1,4 @@
-// What a page does: tables sort, sliders say their value, boxes that scroll can be reached.
+// What a page does: tables sort, pictures open larger, boxes that scroll can be reached, menus open.
 document.fonts.load('1em "Book Math"'); // before the first line is set, so that no line moves
 
 // Results sort by the column whose heading is pressed: first from small to large, then back.
@@ -20,10 +20,34 @@ function sortable(table) {
   }
 }
 
+// A picture opens larger when it is touched, or by a button at the end of its caption.
+function enlargeable(figure) {
+  const caption = figure.querySelector("figcaption p"), name = caption.querySelector("strong").textContent.replace(/\.$/, "");
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "enlarge", textContent: "Enlarge" });
+  button.setAttribute("aria-label", `Enlarge ${name}`);
+  const open = () => {
+    const dialog = document.createElement("dialog"), close = document.createElement("button");
+    const shown = [...figure.querySelectorAll("img")].find((image) => image.checkVisibility()), image = shown.cloneNode();
+    dialog.className = "enlarged";
+    dialog.setAttribute("aria-label", name);
+    dialog.style.setProperty("--width", `${shown.getAttribute("width") ?? shown.naturalWidth}px`);
+    close.textContent = "Close";
+    dialog.append(close, image);
+    for (const element of [close, image]) element.addEventListener("click", () => dialog.close());
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+  };
+  button.addEventListener("click", open);
+  figure.addEventListener("click", ({ target }) => target.matches("img") && open());
+  caption.append(button);
+}
+
 // A chapter has about 300 things to press, most of them in code, tables and figures. The Tab key stops at the rest, unless a
 // reader who uses the keyboard asks for all, with a button beside the link that skips to the content.
 // Links within the page, which the contents beside it have too, are among those that it passes by.
-const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, .bd-article :is(table a, table button, figure a), " +
+const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, .bd-article :is(table a, table button, figure a, .enlarge), " +
   '.bd-article :is(a.headerlink, p a.reference.internal[href^="#"])';
 const STOPS = "all-tab-stops"; // the reader's choice, remembered
 function chooseStops() {
@@ -53,6 +77,7 @@ document.addEventListener("DOMContentLoaded", () => {
   follow();
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
   each("table.results", (table) => table.tHead && sortable(table));
+  each(".bd-article figure.numbered:has(img)", enlargeable);
   if (document.querySelector("div.cell")) chooseStops();
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are

@@ -64,6 +64,7 @@ AT_ONCE = re.compile(r'<script (?![^>]*\bdefer)(?=[^>]*\bsrc="(?![^"]*/page\.js)
 # The theme begins as "auto" and becomes light or dark only when its script runs; code would be set twice, and move.
 THEME = re.compile(r'(localStorage\.getItem\("theme"\) \|\| )"auto"')
 EARLY = r'\1(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+UNDECIDED = re.compile(r'(<html[^>]* data-theme=)"auto"')  # without a script, it would have no colors at all
 TOUCHED = re.compile(r"([(\[“‘]?)(<math>(?:(?!</math>).)*</math>)([^\s<>]*)", re.DOTALL)
 # Links have a color of their own, which names in them must not take.
 PLAIN = re.compile(r'<a\b.*?</a>|<span class="(?:n|nn|p|w)">([^<]*)</span>|(?<=<pre>)<span></span>(?!\n)', re.DOTALL)
@@ -100,6 +101,7 @@ def lighter(text: str) -> str:
         if not need.search(body):
             head, body = tag.sub("", head), tag.sub("", body)
     head = SETTINGS.sub("", PRELOAD.sub("", head))
+    head = UNDECIDED.sub(r'\1"light"', head)
     head = AT_ONCE.sub("<script defer ", THEME.sub(EARLY, head))
     return head + end + CODE.sub(plainer, TOUCHED.sub(kept_together, HANDLER.sub("", body)))
 
@@ -148,7 +150,7 @@ def keep_shown_icons(site: Path, pages: str) -> None:
 def calm_theme(site: Path) -> None:
     script = site / "_static" / "scripts" / "pydata-sphinx-theme.js"
     text = script.read_text(encoding="utf-8")
-    script.write_text(text.replace(STOPS_AT_BOXES, ""), encoding="utf-8")
+    script.write_text(text.replace(STOPS_AT_BOXES, "0"), encoding="utf-8")
 
 
 def finish(app: Any, error: Exception | None) -> None:
