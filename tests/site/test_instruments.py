@@ -495,6 +495,20 @@ WALK = """(root, n) => Array.from({length: n}, (_, i) => {
 })"""
 
 
+def test_the_bench_has_a_scale_at_each_panel(page):
+    show(page, KernelBench())
+    ticks = {panel: page.locator(f".{panel} text.last").all_inner_texts() for panel in ("bars", "pulse", "wave")}
+    assert ticks == dict.fromkeys(ticks, ["−1", "0", "1"])
+    assert page.locator(".gain text.last").all_inner_texts() == ["alternation", "0", "1"]
+    page.locator("label:has-text('dilation') input").fill("2")
+    page.click("text=Difference")
+    assert page.locator(".gain text.last").all_inner_texts() == ["alternation", "0", "1", "2"]
+
+
+HYPHENS = r"""root => [root.textContent, ...[...root.querySelectorAll("*")].flatMap(e => [e.ariaLabel, e.ariaValueText])]
+    .filter(text => /(^|[^\w.])-\d/.test(text))"""
+
+
 @pytest.mark.parametrize("name", INSTRUMENTS)
 @pytest.mark.parametrize("width", [390, 1440])
 def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, width, name):
@@ -506,7 +520,11 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, wid
         assert slider.bounding_box()["height"] >= 24
         slider.press("End")
         assert slider.get_attribute("aria-valuetext") == slider.locator("+ output").inner_text()
-    assert len(set(page.locator(".instrument").evaluate(WALK, 100))) == 1
+    root = page.locator(".instrument")
+    assert len(set(root.evaluate(WALK, 100))) == 1
+    assert root.evaluate(HYPHENS) == [], "a hyphen for a minus sign"
+    assert page.get_by_role("group", name=root.locator(".heading strong").inner_text(), exact=True).count() == 1
+    assert root.evaluate("e => getComputedStyle(e).borderTopWidth") == "1px"
 
 
 @pytest.mark.skipif(not (SITE / "book" / "index.html").exists(), reason="no built book: run `make book`")

@@ -271,7 +271,8 @@ class Bet:
 
     def __repr__(self) -> str:
         gains = (f"{self.name(letters)} {-1000 * found.mean:.0f}" for letters, found in self.rows.items())
-        return f"Loss lower than without convolutions, in thousandths of a nat: {'; '.join(gains)}."
+        lower = "; ".join(gains).replace("-", "−")
+        return f"Loss lower than without convolutions, in thousandths of a nat: {lower}."
 
     def place(self, loss: float) -> str:
         """Where a difference of losses stands on its row."""
