@@ -1,5 +1,7 @@
 // What a page does: tables sort, pictures open larger, boxes that scroll can be reached, menus open.
-document.fonts.load('1em "Book Math"'); // before the first line is set, so that no line moves
+for (const face of ['1em "Book Math"', '1em "Book Text"', 'italic 1em "Book Text"', '600 1em "Book Text"', '1em "Book Sans"']) {
+  document.fonts.load(face); // before the first line is set, so that no line moves
+}
 
 // Results sort by the column whose heading is pressed: first from small to large, then back.
 function sortable(table) {
@@ -66,6 +68,24 @@ function chooseStops() {
   set(localStorage.getItem(STOPS) === "true");
 }
 
+// The link at the end of a caption unfolds the code of its picture, and folds it again.
+function unfolds(link) {
+  const code = document.querySelector(link.getAttribute("href"));
+  link.setAttribute("role", "button");
+  link.setAttribute("aria-label", code.querySelector("summary").textContent);
+  code.addEventListener("toggle", () => link.setAttribute("aria-expanded", code.open));
+  link.setAttribute("aria-expanded", code.open);
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    code.open = !code.open;
+  });
+  link.addEventListener("keydown", (event) => {
+    if (event.key !== " ") return;
+    event.preventDefault();
+    link.click();
+  });
+}
+
 // What an address asked for has moved to another page: tools/site/moved.py.
 function follow() {
   const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest(".moved > p");
@@ -78,6 +98,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
   each("table.results", (table) => table.tHead && sortable(table));
   each(".bd-article figure.numbered:has(img)", enlargeable);
+  each("a.code-link", unfolds);
   if (document.querySelector("div.cell")) chooseStops();
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
@@ -122,7 +143,7 @@ document.addEventListener("DOMContentLoaded", () => {
   });
 
   // The theme scrolls the contents to the page's own line, even where that is seen without: then the search is not.
-  const contents = document.querySelector(".bd-sidebar-primary"), here = [...contents?.querySelectorAll("nav .active") ?? []].at(-1);
+  const contents = document.querySelector(".bd-sidebar-primary"), here = contents?.querySelector("a.current");
   if (here && here.getBoundingClientRect().bottom + contents.scrollTop < innerHeight) contents.scrollTop = 0;
 
   // On paper, hints and solutions are open and the page is light.

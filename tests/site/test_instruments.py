@@ -311,7 +311,7 @@ def test_a_link_restores_a_setting_and_nonsense_is_ignored(page, tmp_path):
     file.write_text(f"<meta charset=utf-8>{LeakLab()._repr_html_()}", encoding="utf-8")
     page.goto(f"{file.as_uri()}#leak-lab?m=convolution&t=99&w=5&d=x&s=2")
     assert [page.locator("input").nth(i).input_value() for i in range(4)] == ["5", "1", "2", "23"]
-    address = page.get_attribute("text=Link to this setting", "href")
+    address = page.get_attribute("a.link", "href")
     assert address == "#leak-lab?m=convolution&t=23&w=5&d=1&s=2"
     page.goto("about:blank")
     page.goto(f"{file.as_uri()}#leak-lab?m=nothing")
@@ -414,7 +414,7 @@ def test_a_link_restores_a_kernel(page, tmp_path):
     file.write_text(f"<meta charset=utf-8>{KernelBench(learned=True)._repr_html_()}", encoding="utf-8")
     page.goto(f"{file.as_uri()}#kernel-bench?d=3&f=0.4&w=1 -1 x")
     assert bars(page) == pytest.approx([1, -1, 1 / 6], abs=1e-3)
-    again = page.get_attribute("text=Link to this setting", "href")
+    again = page.get_attribute("a.link", "href")
     assert again == "#kernel-bench?d=3&f=0.40&w=1+-1+0.1667"
     page.goto(f"{file.as_uri()}#kernel-bench?of=keys&layer=2&channel=5&step=1000")  # the same page: no load
     assert "The kernel of keys in layer 2, channel 5, at training step 1,000" in page.inner_text("p[aria-live]")
@@ -497,12 +497,12 @@ WALK = """(root, n) => Array.from({length: n}, (_, i) => {
 
 def test_the_bench_has_a_scale_at_each_panel(page):
     show(page, KernelBench())
-    ticks = {panel: page.locator(f".{panel} text.last").all_inner_texts() for panel in ("bars", "pulse", "wave")}
+    ticks = {panel: page.locator(f".{panel} text.last").all_text_contents() for panel in ("bars", "pulse", "wave")}
     assert ticks == dict.fromkeys(ticks, ["−1", "0", "1"])
-    assert page.locator(".gain text.last").all_inner_texts() == ["alternation", "0", "1"]
+    assert page.locator(".gain text.last").all_text_contents() == ["alternation", "0", "1"]
     page.locator("label:has-text('dilation') input").fill("2")
     page.click("text=Difference")
-    assert page.locator(".gain text.last").all_inner_texts() == ["alternation", "0", "1", "2"]
+    assert page.locator(".gain text.last").all_text_contents() == ["alternation", "0", "1", "2"]
 
 
 HYPHENS = r"""root => [root.textContent, ...[...root.querySelectorAll("*")].flatMap(e => [e.ariaLabel, e.ariaValueText])]
