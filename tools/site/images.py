@@ -22,7 +22,7 @@ STYLE = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')  # MyST-NB's: i
 SOURCE = re.compile(r'src="(?:data:image/png;base64,([^"]{32})|([^":]*_images/[^"]*\.png))')
 PNG = re.compile(r"_images/([^\"]*\.png)")
 WITHIN = re.compile(r"data:image/png;base64,([\w+/]{200,}={0,2})")
-EAGER = re.compile(r'<img (?![^>]*\bloading=)(?=[^>]*_images/)')
+EAGER = re.compile(r"<img (?![^>]*\bloading=)(?=[^>]*_images/)")
 FIGURE = re.compile(
     r'<figure[^>]*\bid="(fig-[s\d-]+)"[^>]*>(?:(?!</figure>).)*?<img [^>]*\bsrc="([^"]*\.png)"', re.DOTALL
 )
