@@ -498,14 +498,14 @@ WALK = """(root, n) => Array.from({length: n}, (_, i) => {
 def test_the_bench_has_a_scale_at_each_panel(page):
     show(page, KernelBench())
     ticks = {panel: page.locator(f".{panel} text.last").all_text_contents() for panel in ("bars", "pulse", "wave")}
-    assert ticks == dict.fromkeys(ticks, ["−1", "0", "1"])
+    assert ticks == {panel: ["−1", "0", "1"] for panel in ticks}
     assert page.locator(".gain text.last").all_text_contents() == ["alternation", "0", "1"]
     page.locator("label:has-text('dilation') input").fill("2")
     page.click("text=Difference")
     assert page.locator(".gain text.last").all_text_contents() == ["alternation", "0", "1", "2"]
 
 
-HYPHENS = r"""root => [root.textContent, ...[...root.querySelectorAll("*")].flatMap(e => [e.ariaLabel, e.ariaValueText])]
+HYPHENS = r"""root => [root, ...root.querySelectorAll("*")].flatMap(e => [e.textContent, e.ariaLabel, e.ariaValueText])
     .filter(text => /(^|[^\w.])-\d/.test(text))"""
 
 

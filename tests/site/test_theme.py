@@ -1,4 +1,4 @@
-"""What the book changes of its theme: menus, the sidebar, links under the mouse, pages without scripts, its own files."""
+"""What the book changes of its theme: menus, the sidebar, links under the mouse, code, what it publishes."""
 
 from __future__ import annotations
 

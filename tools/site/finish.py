@@ -107,7 +107,7 @@ def lighter(text: str) -> str:
 
 
 def plainer(match: re.Match[str]) -> str:
-    """A block of code without the spans that have no color of their own, and with its size, which an empty one keeps."""
+    """A block of code without the spans that have no color of their own, and with its size in lines and columns."""
     source = PLAIN.sub(lambda m: m[0] if m[0].startswith("<a") else m[1] or "", f"<pre>{match[2]}")[5:]
     source = GAP.sub(r'<span class="gap">\g<0></span>', source)  # on a phone, a comment follows its code closely
     lines = html.unescape(TAG.sub("", source)).rstrip("\n").split("\n")

@@ -1,7 +1,8 @@
 """On the site: pictures with their size, so that nothing moves when they arrive, and loaded when they are near.
 
 A picture that came within the page, the frame of an explorer or the still of an instrument, becomes a file of its own,
-which is loaded when it is shown. A numbered figure whose SVG is stored beside the notebooks is shown as that: pictures.py says when.
+which is loaded when it is shown. A numbered figure whose SVG is stored beside the notebooks is shown as that:
+pictures.py says when.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ def megabytes(name: str) -> str:
 def options() -> str:
     """The models as the options of a menu, each with how many characters it reads."""
     return "".join(
-        f'<option value="{name}" data-context="{context_of(name)}">{html.escape(TITLES[name])} ({megabytes(name)})</option>'
+        f'<option value="{name}" data-context="{context_of(name)}">'
+        f"{html.escape(TITLES[name])} ({megabytes(name)})</option>"
         for name in shipped()
     )
 
