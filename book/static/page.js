@@ -42,7 +42,11 @@ function enlargeable(figure) {
     dialog.showModal();
   };
   button.addEventListener("click", open);
-  figure.addEventListener("click", ({ target }) => target.matches("img") && open());
+  figure.addEventListener("click", (event) => {
+    if (!event.target.matches("img, a:has(> img)") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault(); // Sphinx makes some pictures links to their files
+    open();
+  });
   caption.append(button);
 }
 

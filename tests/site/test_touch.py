@@ -117,5 +117,5 @@ def test_what_a_model_writes_comes_into_sight(phone):
     expect(text.locator(".written").nth(20)).to_be_attached(timeout=20_000)
     phone.get_by_role("button", name="Stop").tap()
     box = text.bounding_box()
-    assert box["y"] + box["height"] <= PHONE["viewport"]["height"]
+    assert box["y"] + box["height"] <= PHONE["viewport"]["height"] + 1  # a fraction of a pixel
     expect(phone.locator("#pst-back-to-top")).to_be_hidden()

@@ -111,7 +111,8 @@ def plainer(match: re.Match[str]) -> str:
     source = PLAIN.sub(lambda m: m[0] if m[0].startswith("<a") else m[1] or "", f"<pre>{match[2]}")[5:]
     source = GAP.sub(r'<span class="gap">\g<0></span>', source)  # on a phone, a comment follows its code closely
     lines = html.unescape(TAG.sub("", source)).rstrip("\n").split("\n")
-    return f'{match[1]}<pre style="--lines: {len(lines)}; --columns: {max(map(len, lines))}">{source}</pre>'
+    size = f"--lines: {len(lines)}; --columns: {max(map(len, lines))}"
+    return f'{match[1]}<pre><span class="lines" style="{size}">{source}</span></pre>'
 
 
 def kept_together(match: re.Match[str]) -> str:
