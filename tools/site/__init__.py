@@ -38,7 +38,7 @@ def others() -> None:
 
 STEPS: dict[str, list[Callable[..., Any]]] = {
     "config-inited": [others, meta.find_address],
-    "builder-inited": [code.take_every_page_as_changed, others, landing.draw_pictures, dots.draw, search.begin],
+    "builder-inited": [code.take_every_page_as_changed, others, dots.draw, search.begin],
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
