@@ -184,7 +184,7 @@ def test_the_block_to_cite_is_there_once_and_every_page_leads_to_it_and_to_what_
         for folder in ("book", "notebooks")
         for path in (SITE / folder).rglob("*.html")
     }
-    assert [name for name, text in texts.items() if "@software{" in text] == ["book/how-to-read.html"]
+    assert [name for name, text in texts.items() if "efficient_transformers_annotated," in text] == ["book/how-to-read.html"]
     feet = {name: text for name, text in texts.items() if "bd-footer-content" in text}
     assert len(feet) > 60
     for text in feet.values():
