@@ -47,8 +47,8 @@ def drawn(rows: Mapping[str, Row], about: str) -> str:
         f'<span class="axis"><s style="left:{place(0)}"></s>{marks(row, place)}</span></div>'
         for name, row in rows.items()
     ]
-    label = escape(f"{about}: {'; '.join(said(*item) for item in rows.items())}.")
-    ends = f'<div class="ends"><span style="left:{place(0)}">0</span></div>'
+    label = escape(f"{about} {'; '.join(said(*item) for item in rows.items())}.")
+    ends = f'<div class="ends">← lower loss<b style="left:{place(0)}">0</b></div>'
     return f'<div class="intervals" role="img" aria-label="{label}">{"".join(lines)}{ends}</div>'
 
 

@@ -122,7 +122,7 @@ def finding(claim: dict[str, str]) -> dict[str, str]:
 
 def findings() -> str:
     items = "".join(
-        '<li><h3>{headline}</h3>{picture}<p class="shows">{shows}</p><p>{says}</p><p class="more">'
+        '<li><h3>{headline}</h3><p class="shows">{shows}</p>{picture}<p>{says}</p><p class="more">'
         '<a href="../notebooks/{chapter}.html#{figure}">Section {section}</a></p></li>'.format(**finding(claim))
         for claim in SAYS["findings"]
     )

@@ -174,8 +174,8 @@ var LeakLab = (() => {
       flow.replaceChildren();
       svg(flow, "text", { x: 2, y: 12, class: "small title" }, "outputs");
       const sees = seen.has(t + 1), answer = Math.min(Math.max(x(t + 1), 88), 562);
-      svg(flow, "text", { x: 2, y: 186, class: "small title" }, "tokens");
-      if (sees) svg(flow, "text", { x: answer, y: 186, class: "small answer" }, "its own answer");
+      svg(flow, "text", { x: 2, y: 188, class: "small title" }, "tokens");
+      if (sees) svg(flow, "text", { x: answer, y: 188, class: "small answer" }, "its own answer");
       if (MECHANISMS[m].windows) svg(flow, "text", { x: 2, y: 79, class: "small title" }, "windows");
       drawPaths(m, t, seen);
       for (let i = 0; i < T; i++) {
@@ -193,7 +193,7 @@ var LeakLab = (() => {
       const none = leaking(state.m, values()) > 0;
       const said = none ? "cache: none can help, since what is read is not written yet"
         : `cache: ${held.map(([what]) => what).join(", and below, ")}`;
-      svg(flow, "text", { x: 2, y: 211, class: "small title" }, said);
+      svg(flow, "text", { x: 2, y: 212, class: "small title" }, said);
       svg(flow, "path", { class: none ? "shelf empty" : "shelf", d: "M2 237H602" });
       held.forEach(([, tokens], row) => {
         const boxes = row ? [[tokens[0], tokens.length]].filter(([, n]) => n) : tokens.map(s => [s, 1]);
