@@ -17,6 +17,7 @@ from tools.site import (
     cells,
     check,
     code,
+    colab_runs,
     contents,
     dots,
     finish,
@@ -43,7 +44,7 @@ def others() -> None:
 
 STEPS: dict[str, list[Callable[..., Any]]] = {
     "config-inited": [others, meta.find_address],
-    "builder-inited": [code.take_every_page_as_changed, others, landing.draw_pictures, dots.draw, search.begin],
+    "builder-inited": [code.take_every_page_as_changed, others, dots.draw, search.begin],
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
@@ -82,6 +83,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         moved.add_notes,
         landing.add_style,
         source.add_style,
+        colab_runs.tell,
         meta.describe_page,
         models.prepare_page,
     ],
