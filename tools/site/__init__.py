@@ -59,7 +59,12 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "env-updated": [code.add_module_paths, code.keep_own_names, others],  # before codeautolink takes the names
     # A page is written.
     "missing-reference": [others, code.resolve_short_name],
-    "doctree-resolved": [others, links.link_mentions, search.collect],  # what the glossary leads to is linked by then
+    "doctree-resolved": [
+        others,
+        links.stay_within,
+        links.link_mentions,
+        search.collect,  # what the glossary leads to is linked by then
+    ],
     "html-collect-pages": [others, search.add_search_page],
     "html-page-context": [
         others,
