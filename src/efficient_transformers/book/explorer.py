@@ -38,6 +38,9 @@ SCRIPT = """<script>(({ names, values, first, alt, frames }) => {
       };
       Object.assign(input, { type: "range", min: 0, max: values[i].length - 1, value: places[i] });
       input.style.height = "24px";
+      label.style.marginRight = "1.5em";
+      // JupyterLab takes the arrows for itself wherever nobody can write.
+      input.addEventListener("keydown", event => /^(Arrow|Home|End|Page)/.test(event.key) && event.stopPropagation());
       input.addEventListener("input", () => {
         places[i] = +input.value;
         say();
