@@ -1,4 +1,4 @@
-"""The explorer: a frame for every combination in plain HTML; one of them where no script runs, sliders where one does."""
+"""The explorer: a frame for every combination in plain HTML, of which one is left where no script runs."""
 
 import base64
 import io

@@ -27,6 +27,7 @@ from tools.site import (
     models,
     moved,
     pages,
+    questions,
     search,
     tables,
 )
@@ -48,6 +49,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         cells.fold_cells,  # before codeautolink reads the code
         cells.take_captions,
         cells.close_answers,  # with their captions
+        questions.ask,
         others,
         links.find,  # the numbers of the captions
         links.link_tests,

@@ -3,7 +3,7 @@ r"""On the site: plain words become links, so that a notebook stays portable Mar
 - ``\tag{4.1}`` is ``#eq-4-1``; ``(4.1)`` in prose, on any page, is a link to it, and so are ``Figure 4.2``,
   ``Tables 4.1 and 4.2``, ``Section 4.3``, ``Exercise 4.1`` and, in a study, ``Figure S4.2``.
 - ``test_name`` in backquotes is a link to that test in the repository, and ``test_file.py`` to the file.
-- A notebook names the site's address where it leads to a page that is no notebook; on the site that is a page beside it.
+- A notebook names the site's address of a page that is no notebook; on the site the link is one from page to page.
 - A link that leads nowhere is a warning, which ``-W`` makes an error.
 """
 
