@@ -5,8 +5,8 @@ What is notable:
   folded cell shows and what Colab and JupyterLab want, and `unfold` takes both away again;
 - a title is made from what is there, the caption after the cell, its assertions, its imports, so it is never stale;
 - what a reader is asked to predict is not seen before they open it, or run it: the notebook collapses that output;
-- the words of a picture for those who cannot see it stand in the text for MyST-NB; nbconvert reads them in the cell,
-  where they stay when a reader runs it;
+- the words of a picture for those who cannot see it stand in the text for MyST-NB; nbconvert's classic template reads
+  them in the cell, where they stay when a reader runs it (its other template, and JupyterLab, show none);
 - doing it twice is the same as doing it once.
 """
 

@@ -107,7 +107,7 @@ class Explorer:
         size = Image.open(io.BytesIO(self.frames[self.shown])).size
         width, height = (round(pixels * 100 / self.dpi) for pixels in size)
         return (
-            f'<img src="{source(self.frames[self.shown])}" alt="{html.escape(self.words())}" '
+            f'<img src="data:image/png;base64,{encoded(self.frames[self.shown])}" alt="{html.escape(self.words())}" '
             f'width="{width}" height="{height}" style="max-width: 100%; height: auto">'
         )
 
@@ -119,7 +119,10 @@ class Explorer:
             "values": [[str(value) for value in choices] for choices in self.values.values()],
             "first": list(self.first.values()),
             "alt": self.alt,
-            "frames": ["" if i == self.shown else source(frame) for i, frame in enumerate(self.frames)],
+            "frames": [
+                "" if i == self.shown else f"data:image/png;base64,{encoded(frame)}"
+                for i, frame in enumerate(self.frames)
+            ],
         }
         written = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # no value ends the script
         script = SCRIPT.replace("ID", key, 1).replace("DATA", written, 1)
@@ -127,12 +130,12 @@ class Explorer:
 
     def _repr_png_(self) -> tuple[str, dict[str, str]]:
         """The first frame, for where HTML is not shown."""
-        return base64.b64encode(self.frames[self.shown]).decode(), {"alt": self.words()}
+        return encoded(self.frames[self.shown]), {"alt": self.words()}
 
 
-def source(frame: bytes) -> str:
-    """The address of a picture that is within the page."""
-    return f"data:image/png;base64,{base64.b64encode(frame).decode()}"
+def encoded(frame: bytes) -> str:
+    """A picture as text."""
+    return base64.b64encode(frame).decode()
 
 
 def label(name: str) -> str:
