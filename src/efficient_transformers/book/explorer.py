@@ -23,7 +23,8 @@ from PIL import Image
 
 from ..checks import require
 
-# JupyterLab may show a cell twice, each time with the same id. The frame that the page has is not there again.
+# JupyterLab may show a cell twice, each time with the same id, and takes the arrows for itself wherever nobody can
+# write. The frame that the page has is not there again.
 SCRIPT = """<script>(({ names, values, first, alt, frames }) => {
   for (const root of document.querySelectorAll("#ID:not(:has(input))")) {
     const image = root.querySelector("img"), places = [...first], controls = document.createElement("div");
@@ -39,7 +40,6 @@ SCRIPT = """<script>(({ names, values, first, alt, frames }) => {
       Object.assign(input, { type: "range", min: 0, max: values[i].length - 1, value: places[i] });
       input.style.height = "24px";
       label.style.marginRight = "1.5em";
-      // JupyterLab takes the arrows for itself wherever nobody can write.
       input.addEventListener("keydown", event => /^(Arrow|Home|End|Page)/.test(event.key) && event.stopPropagation());
       input.addEventListener("input", () => {
         places[i] = +input.value;
