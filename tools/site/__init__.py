@@ -30,6 +30,7 @@ from tools.site import (
     moved,
     pages,
     previews,
+    questions,
     search,
     source,
     tables,
@@ -54,6 +55,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         cells.fold_cells,  # before codeautolink reads the code
         cells.take_captions,
         cells.close_answers,  # with their captions
+        questions.ask,
         others,
         links.find,  # the numbers of the captions
         links.link_tests,
@@ -71,10 +73,11 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "missing-reference": [others, code.resolve_short_name],
     "doctree-resolved": [
         others,
+        links.stay_within,
         links.link_mentions,
-        search.collect,
+        search.collect,  # what the glossary leads to is linked by then
         terms.link_terms,
-    ],  # what the glossary leads to is linked by then
+    ],
     "html-collect-pages": [source.list_no_more, others, search.add_search_page],
     "html-page-context": [
         others,

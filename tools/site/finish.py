@@ -51,6 +51,7 @@ NEEDED_BY = {
     "mystnb\\.\\w+": r'class="[^"]*\bcell\b',
     "math": "<math",
     "previews": "<a data-preview",
+    "questions": '<form class="question"',
 }
 FILES = {
     re.compile(

@@ -3,6 +3,7 @@ r"""On the site: plain words become links, so that a notebook stays portable Mar
 - ``\tag{4.1}`` is ``#eq-4-1``; ``(4.1)`` in prose, on any page, is a link to it, and so are ``Figure 4.2``,
   ``Tables 4.1 and 4.2``, ``Section 4.3``, ``Exercise 4.1`` and, in a study, ``Figure S4.2``.
 - ``test_name`` in backquotes is a link to that test in the repository, and ``test_file.py`` to the file.
+- A notebook names the site's address of a page that is no notebook; on the site the link is one from page to page.
 - A link that leads nowhere is a warning, which ``-W`` makes an error.
 """
 
@@ -110,6 +111,16 @@ def link_mentions(app: Any, doctree: nodes.document, docname: str) -> None:
                 if is_missing(name):
                     log.warning("nothing is called %s", name, location=docname)
         text.parent.replace(text, [node for node in [*made, nodes.Text(text[end:])] if node.astext()])
+
+
+def stay_within(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Links to the site's own address become links from page to page, which work from the disk too."""
+    for link in doctree.findall(nodes.reference):
+        address, base = link.get("refuri", ""), app.config.html_baseurl
+        if address.startswith(base):
+            page, _, anchor = address.removeprefix(base).partition("#")
+            there = app.builder.get_relative_uri(docname, page.removesuffix(".html"))
+            link["refuri"], link["internal"] = f"{there}#{anchor}" if anchor else there, True
 
 
 @cache
