@@ -46,6 +46,7 @@ NEEDED_BY = {
     "sphinx-codeautolink": r'class="sphinx-codeautolink',
     "mystnb\\.\\w+": r'class="[^"]*\bcell\b',
     "math": "<math",
+    "annotated": 'class="join ',
 }
 FILES = {
     re.compile(
