@@ -18,6 +18,7 @@ from tools.site import (
     cells,
     check,
     code,
+    contents,
     dots,
     finish,
     images,
@@ -30,6 +31,7 @@ from tools.site import (
     pages,
     search,
     tables,
+    widths,
 )
 
 
@@ -55,6 +57,8 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         annotate.stand_side_by_side,
         search.name_terms,
         tables.name_rows,
+        tables.set_minus_signs,
+        widths.mark_wide,
         code.add_short_ids,
     ],
     # All pages are read.
@@ -65,6 +69,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "html-collect-pages": [others, search.add_search_page],
     "html-page-context": [
         others,
+        contents.move_contents,
         tables.stack_tables,
         moved.add_notes,
         landing.add_style,

@@ -15,7 +15,7 @@ import io
 import re
 import tokenize
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, takewhile
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
@@ -83,6 +83,14 @@ def is_another(node: Tag) -> bool:
     )
 
 
+def together(run: list[Tag]) -> Tag:
+    """Several neighbors in one, with the spaces between them."""
+    row, inside = Tag(name="mrow"), takewhile(lambda node: node is not run[-1], list(run[0].next_siblings))
+    run[0].insert_before(row)
+    row.extend([run[0], *inside, run[-1]])
+    return row
+
+
 def mark_symbol(wanted: tuple[Any, ...], key: int, maths: list[Tag], taken: set[int]) -> int:
     """Mark where a symbol stands, each time with its indices, and say how often; `taken` belongs to longer symbols."""
     count = 0
@@ -94,9 +102,7 @@ def mark_symbol(wanted: tuple[Any, ...], key: int, maths: list[Tag], taken: set[
                 continue
             node = run[0]
             if len(run) > 1:
-                node = Tag(name="mrow")
-                run[0].insert_before(node)
-                node.extend(part.extract() for part in run)
+                node = together(run)
             elif id(node) in taken or is_another(node):
                 continue
             while is_base(node):
