@@ -172,7 +172,11 @@ def end_of(name: list[str], code: list[str], at: int) -> int | None:
 
 def places(name: str, code: list[tuple[str, int, int, int]]) -> list[tuple[int, int]]:
     """Start and end of each line of each place where a name stands; `a` is not there in `x.a`."""
-    wanted, there, found = [text for text, *_ in tokens(name)], [text for text, *_ in code], []
+    try:
+        wanted = [text for text, *_ in tokens(name)]
+    except tokenize.TokenError as error:
+        raise NotFoundError(f"names {name!r}, which is not Python: {error.args[0]}") from None
+    there, found = [text for text, *_ in code], []
     for at in range(len(code)):
         end = end_of(wanted, there, at) if not (at and there[at - 1] == ".") else None
         if end is not None:
@@ -182,8 +186,23 @@ def places(name: str, code: list[tuple[str, int, int, int]]) -> list[tuple[int, 
     return found
 
 
+def nested(marks: list[Mark], pairs: list[Pair]) -> list[Mark]:
+    """The outermost of some marks, those inside them within them; one within another of its pair says nothing new."""
+    top: list[Mark] = []
+    around: list[Mark] = []
+    for mark in marks:
+        while around and around[-1].end <= mark.start:
+            around.pop()
+        if around and mark.end > around[-1].end:
+            raise NotFoundError(f"has names that overlap: {pairs[mark.key].names}, {pairs[around[-1].key].names}")
+        if all(outer.key != mark.key for outer in around):
+            (around[-1].inside if around else top).append(mark)
+            around.append(mark)
+    return top
+
+
 def marks_of(pairs: list[Pair], codes: list[str]) -> list[list[Mark]]:
-    """The outermost marks of each cell, those inside them within them."""
+    """The outermost marks of each cell."""
     read = [tokens(code) for code in codes]
     found: list[set[tuple[int, int, int]]] = [set() for _ in codes]
     for key, pair in enumerate(pairs):
@@ -194,18 +213,7 @@ def marks_of(pairs: list[Pair], codes: list[str]) -> list[list[Mark]]:
                 raise NotFoundError(f"has no {name!r} in its code; its names are {', '.join(there)}")
             for cell, spot in zip(found, spots, strict=True):
                 cell |= {(start, -end, key) for start, end in spot}
-    tops: list[list[Mark]] = []
-    for cell in found:
-        tops.append([])
-        around: list[Mark] = []
-        for mark in (Mark(start, -end, key) for start, end, key in sorted(cell)):
-            while around and around[-1].end <= mark.start:
-                around.pop()
-            if around and mark.end > around[-1].end:
-                raise NotFoundError(f"has names that overlap: {pairs[mark.key].names}, {pairs[around[-1].key].names}")
-            (around[-1].inside if around else tops[-1]).append(mark)
-            around.append(mark)
-    return tops
+    return [nested([Mark(start, -end, key) for start, end, key in sorted(cell)], pairs) for cell in found]
 
 
 def cut(node: Any, at: int, start: int, end: int) -> str:
