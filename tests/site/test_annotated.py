@@ -113,7 +113,10 @@ def test_the_smaller_mark_stands_in_the_larger_and_the_code_is_as_it_was():
 def test_what_is_not_there_is_a_warning_that_says_what_is(pairs, message, tmp_path, monkeypatch):
     page = tmp_path / "notebooks" / "07-x.html"
     page.parent.mkdir()
-    body = f'<div class="join-math">{convert("y = x")}</div><div class="cell_input"><pre>y = f(x)\n</pre></div>'
+    body = (
+        f'<div class="join-math">{convert("y = x", displaystyle=True)}</div>'
+        '<div class="join-code"><div class="cell_input"><pre>y = f(x)\n</pre></div></div>'
+    )
     page.write_text(f"<!-- join 7.1\n{pairs}\n-->{body}<!-- joined -->", encoding="utf-8")
     said = []
     monkeypatch.setattr(annotate.log, "warning", lambda form, *values: said.append(form % values))

@@ -29,8 +29,10 @@ from tools.site import (
     models,
     moved,
     pages,
+    previews,
     search,
     tables,
+    terms,
     widths,
 )
 
@@ -56,6 +58,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         links.link_tests,
         annotate.stand_side_by_side,
         search.name_terms,
+        terms.name_symbols,
         tables.name_rows,
         tables.set_minus_signs,
         widths.mark_wide,
@@ -65,7 +68,12 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "env-updated": [code.add_module_paths, code.keep_own_names, others],  # before codeautolink takes the names
     # A page is written.
     "missing-reference": [others, code.resolve_short_name],
-    "doctree-resolved": [others, links.link_mentions, search.collect],  # what the glossary leads to is linked by then
+    "doctree-resolved": [
+        others,
+        links.link_mentions,
+        search.collect,
+        terms.link_terms,
+    ],  # what the glossary leads to is linked by then
     "html-collect-pages": [others, search.add_search_page],
     "html-page-context": [
         others,
@@ -88,6 +96,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         search.write_sections,
         models.write_weights,
         images.size_images,
+        previews.write,
         finish.finish,  # when nobody else will write into pages
         check.check_links,
     ],

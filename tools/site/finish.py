@@ -47,6 +47,7 @@ NEEDED_BY = {
     "mystnb\\.\\w+": r'class="[^"]*\bcell\b',
     "math": "<math",
     "annotated": 'class="join ',
+    "previews": "<a data-preview",
 }
 FILES = {
     re.compile(
