@@ -103,7 +103,7 @@ document.addEventListener("DOMContentLoaded", () => {
   each("table.results", (table) => table.tHead && sortable(table));
   each(".bd-article figure.numbered:has(img)", enlargeable);
   each("a.code-link", unfolds);
-  if (document.querySelector("div.cell")) chooseStops();
+  if (document.querySelector("div.cell")) setTimeout(chooseStops); // a task of its own, between which the page answers
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
   // looked at before any is changed, so that the page is laid out once.
@@ -122,7 +122,7 @@ document.addEventListener("DOMContentLoaded", () => {
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", box.querySelector("table") ? "Table, scrolls sideways" : "Formula, scrolls sideways");
   });
-  document.fonts.ready.then(reach);
+  document.fonts.ready.then(() => setTimeout(reach));
   addEventListener("resize", reach);
 
   // The theme's two handlers in attributes, which the pages' policy forbids.
