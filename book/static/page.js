@@ -107,11 +107,11 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
   // looked at before any is changed, so that the page is laid out once.
-  const boxes = [...document.querySelectorAll(
-    ".formula, span.math, .text_html:has(> table.results), pre, .pst-scrollable-table-container, .cell_output > .output")];
+  const NAMED = ".formula, span.math, .text_html:has(> table.results)";
+  const boxes = [...document.querySelectorAll(`${NAMED}, pre, .pst-scrollable-table-container, .cell_output > .output`)];
   const reach = () => boxes.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
     const box = boxes[i];
-    if (box.matches("pre, .pst-scrollable-table-container, .output")) {
+    if (!box.matches(NAMED)) {
       if (scrolls) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
       return;
