@@ -747,6 +747,63 @@ class ReadPage extends App {
   }
 }
 
+// ---- Two models on the first page
+
+/** Goes on from what the build recorded: the same text, the same tints, then what comes. */
+class Strip {
+  constructor(root) {
+    const { weights, seed, temperature, k } = root.dataset;
+    Object.assign(this, { weights, status: root.querySelector(".models-status"), error: root.querySelector(".models-error") });
+    this.options = { seed: Number(seed), temperature: Number(temperature), top_k: Number(k) };
+    this.button = root.querySelector("button");
+    this.panels = [...root.querySelectorAll(".models-panel")].map((panel) => {
+      const recorded = panel.querySelector(".models-text"), text = new Text(recorded.getAttribute("aria-label"), () => {});
+      return { name: panel.dataset.model, recorded, text, start: recorded.textContent };
+    });
+  }
+  async ready() {
+    if (this.panels[0].reader) return;
+    this.status.textContent = "Loading both models …";
+    const models = await Promise.all(this.panels.map(({ name }) => fetch_shipped(this.weights, name)));
+    for (const [i, panel] of this.panels.entries()) {
+      const reader = new Reader((warning) => (this.status.textContent = warning));
+      await reader.ask("load", models[i]);
+      const { pieces } = await reader.ask("read", panel.start);
+      panel.text.add(pieces, Writing.prototype.shade);
+      panel.recorded.replaceWith(panel.text.element);
+      panel.reader = reader;
+    }
+  }
+  async write(left) {
+    const answers = await Promise.all(this.panels.map(({ reader }) =>
+      reader.ask("write", { ms: SLICE, limit: left, ...this.options })));
+    for (const [i, { text, start }] of this.panels.entries()) {
+      text.add(answers[i].pieces, Writing.prototype.shade, start.length);
+      text.show_end();
+    }
+    return Math.max(...answers.map(({ tokens }) => tokens));
+  }
+  /** Until it is pressed again, or for as long as a run of the other page. */
+  async press() {
+    if (this.running) return void (this.running = false);
+    this.running = true;
+    [this.button.textContent, this.error.textContent] = ["Stop", ""];
+    try {
+      await this.ready();
+      this.status.textContent = "They write in this browser; nothing is sent.";
+      for (let left = LIMIT; this.running && left > 0; ) {
+        left -= await this.write(left);
+        if (calm.matches) await new Promise((resolve) => setTimeout(resolve, 400));
+      }
+    } catch (error) {
+      App.prototype.fail.call(this, error);
+    }
+    this.running = false;
+    this.button.textContent = "Write on";
+  }
+}
+
+document.querySelectorAll("#two-write-here").forEach((root) => (root.app = new Strip(root)));
 document.querySelectorAll("#write-with-it-here").forEach((root) => (root.app = new WritePage(root)));
 document.querySelectorAll("#read-with-it-here").forEach((root) => (root.app = new ReadPage(root)));
 })();

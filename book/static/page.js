@@ -53,7 +53,7 @@ function enlargeable(figure) {
 // A chapter has about 300 things to press, most of them in code, tables and figures. The Tab key stops at the rest, unless a
 // reader who uses the keyboard asks for all, with a button beside the link that skips to the content.
 // Links within the page, which the contents beside it have too, are among those that it passes by.
-const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, .bd-article :is(table a, table button, figure a, .enlarge), " +
+const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, a.term, .bd-article :is(table a, table button, figure a, .enlarge), " +
   '.bd-article :is(a.headerlink, p a.reference.internal[href^="#"])';
 const STOPS = "all-tab-stops"; // the reader's choice, remembered
 function chooseStops() {

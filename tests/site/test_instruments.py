@@ -551,7 +551,7 @@ def test_without_javascript_a_still_and_its_sentence_remain(page):
         assert depends == expected(mechanism, first)
     for instrument in INSTRUMENTS.values():
         text = instrument._repr_html_()
-        assert "which needs JavaScript" in repr(instrument)
+        assert "; run this cell to touch it (on the site, allow scripts): " in repr(instrument)
         assert f"<p>{instrument!r}</p></div><script>" in text
     assert "6 of 24 outputs see their future" in repr(LeakLab())
     assert "leave 0.37 of a wave" in repr(KernelBench())

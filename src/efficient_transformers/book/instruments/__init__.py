@@ -35,6 +35,7 @@ Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
 Strip = Literal["attention", "convolved", "gate"]
 FOLDER = Path(__file__).parent
 T = 24  # tokens in Leak Lab
+TOUCH = "run this cell to touch it (on the site, allow scripts)"
 MODEL_OF = {
     "attention": "transformer",
     "convolved": "primer-ez",
@@ -172,7 +173,7 @@ class LeakLab(Instrument):
     def sentence(self) -> str:
         leaks = int(self.depends().triu(1).any(1).sum())
         mistake = self.MISTAKES[self.mechanism]
-        return f"Leak Lab, which needs JavaScript: {mistake} lets {leaks} of {T} outputs see their future."
+        return f"Leak Lab; {TOUCH}: {mistake} lets {leaks} of {T} outputs see their future."
 
     def still(self) -> str:
         return picture(png(leak_maps({self.mechanism: self.depends()}), 80), f"Leak map. {self.sentence}")
@@ -206,11 +207,11 @@ class KernelBench(Instrument):
             kernels = shipped_kernels()
             count, last = next(iter(kernels.values()))[..., 0].numel(), max(kernels)
             return (
-                f"Kernel Bench, which needs JavaScript: the {count} kernels of the Primer EZ that ships, from their"
+                f"Kernel Bench; {TOUCH}: the {count} kernels of the Primer EZ that ships, from their"
                 f" start, which this picture shows, to training step {last:,}."
             )
         return (
-            "Kernel Bench, which needs JavaScript: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, an alternation"
+            f"Kernel Bench; {TOUCH}: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, an alternation"
             " at 0.50, and leave 0.37 of a wave with a cycle in 4 tokens."
         )
 
@@ -383,7 +384,7 @@ class ReadingLamp(Instrument):
             whose = "it" if parts else f"the last character of “{self.lines[0]}”"
             parts.append(f"in {what}, {whose} reads {f'the one {back} back' if back else 'itself'} most")
         alike = ", as in every line" if self.gates else ""
-        return f"Reading Lamp, which needs JavaScript: {'; '.join(parts)}{alike}."
+        return f"Reading Lamp; {TOUCH}: {'; '.join(parts)}{alike}."
 
     def still(self) -> str:
         lines = []

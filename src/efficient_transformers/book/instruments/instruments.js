@@ -78,6 +78,8 @@ var Instruments = (() => {
       root.dataset.mounted = "yes";
       root.id = root.id || (i ? `${name}-${i + 1}` : name);
       root.replaceChildren(root.querySelector(":scope > .heading"));
+      // JupyterLab takes the arrows for itself wherever nobody can write.
+      root.addEventListener("keydown", event => /^(Arrow|Home|End|Page)/.test(event.key) && event.stopPropagation());
       const restore = mount(root);
       const look = () => {
         const asked = given(root);
