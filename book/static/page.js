@@ -112,8 +112,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const reach = () => boxes.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
     const box = boxes[i];
     if (!box.matches(NAMED)) {
-      if (scrolls) box.tabIndex = 0;
-      else box.removeAttribute("tabindex");
+      box.tabIndex = scrolls ? 0 : -1; // else Chromium would stop at it
       return;
     }
     box.classList.toggle("scrolls", scrolls);
