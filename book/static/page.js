@@ -103,17 +103,16 @@ document.addEventListener("DOMContentLoaded", () => {
   each("table.results", (table) => table.tHead && sortable(table));
   each(".bd-article figure.numbered:has(img)", enlargeable);
   each("a.code-link", unfolds);
-  if (document.querySelector("div.cell")) chooseStops();
+  if (document.querySelector("div.cell")) setTimeout(chooseStops); // a task of its own, between which the page answers
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
   // looked at before any is changed, so that the page is laid out once.
-  const boxes = [...document.querySelectorAll(
-    ".formula, span.math, .text_html:has(> table.results), pre, .pst-scrollable-table-container, .cell_output > .output")];
+  const NAMED = ".formula, span.math, .text_html:has(> table.results)";
+  const boxes = [...document.querySelectorAll(`${NAMED}, pre, .pst-scrollable-table-container, .cell_output > .output`)];
   const reach = () => boxes.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
     const box = boxes[i];
-    if (box.matches("pre, .pst-scrollable-table-container, .output")) {
-      if (scrolls) box.tabIndex = 0;
-      else box.removeAttribute("tabindex");
+    if (!box.matches(NAMED)) {
+      box.tabIndex = scrolls ? 0 : -1; // else Chromium would stop at it
       return;
     }
     box.classList.toggle("scrolls", scrolls);
@@ -122,7 +121,7 @@ document.addEventListener("DOMContentLoaded", () => {
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", box.querySelector("table") ? "Table, scrolls sideways" : "Formula, scrolls sideways");
   });
-  document.fonts.ready.then(reach);
+  document.fonts.ready.then(() => setTimeout(reach));
   addEventListener("resize", reach);
 
   // The theme's two handlers in attributes, which the pages' policy forbids.

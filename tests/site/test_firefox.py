@@ -31,6 +31,8 @@ def firefox():
     """A window that remembers what went wrong in it."""
     options = webdriver.FirefoxOptions()
     options.add_argument("-headless")
+    for size in ("--width=500", "--height=400"):  # little to paint
+        options.add_argument(size)
     options.binary_location = browser.find_firefox()
     options.enable_bidi = True
     driver = webdriver.Firefox(options=options, service=Service(browser.geckodriver()))
@@ -54,8 +56,11 @@ def test_an_error_would_be_seen(firefox):
     assert {"said", "Error: thrown"} == set(firefox.errors)
 
 
-def test_every_page_loads_without_an_error(firefox, home):
-    for path in PAGES:
+@pytest.mark.parametrize("listings", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_every_page_loads_without_an_error(firefox, home, listings):
+    """Listings of code, which are all of one kind, but for the first only in `make test-long`."""
+    of_code = [path for path in PAGES if path.startswith("_modules/")]
+    for path in of_code[1:] if listings else [*of_code[:1], *(path for path in PAGES if path not in of_code)]:
         firefox.errors = []
         firefox.get(f"{home}/{path}")
         assert firefox.errors == [], path

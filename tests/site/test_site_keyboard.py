@@ -79,7 +79,7 @@ def test_the_same_stops_one_after_the_other_by_a_script(tab, path):
     tab.keyboard.press("Tab")  # from now on, a script's focus has a ring too
     assert tab.locator("[tabindex]:not([tabindex='0'], [tabindex='-1'])").count() == 0
     found = tab.evaluate(ONE_AFTER_THE_OTHER)
-    assert 20 < len([stop for stop in found if not stop["contents"]]) <= MOST
+    assert 10 < len([stop for stop in found if not stop["contents"]]) <= MOST
     assert [stop["what"] for stop in found if not (stop["ring"] and stop["seen"])] == []
 
 

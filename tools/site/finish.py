@@ -113,6 +113,8 @@ def plainer(match: re.Match[str]) -> str:
     """A block of code without the spans that have no color of their own, and with its size in lines and columns."""
     source = PLAIN.sub(lambda m: m[0] if m[0].startswith("<a") else m[1] or "", f"<pre>{match[2]}")[5:]
     source = GAP.sub(r'<span class="gap">\g<0></span>', source)  # on a phone, a comment follows its code closely
+    if '<span class="line"' in source:  # of an annotated block, whose lines go on where they are too long
+        return f"{match[1]}<pre>{source}</pre>"
     lines = html.unescape(TAG.sub("", source)).rstrip("\n").split("\n")
     size = f"--lines: {len(lines)}; --columns: {max(map(len, lines))}"
     return f'{match[1]}<pre><span class="lines" style="{size}">{source}</span></pre>'
