@@ -30,6 +30,8 @@ def notebook(source, following=None, tags=("fold",)):
         ("assert a", None, "✓ checked: 1 assertion"),
         ("for x in y:\n    assert x\ntorch.testing.assert_close(a, b)", "Text.", "✓ checked: 2 assertions"),
         ("import torch\nfrom torch import nn\n_ = torch.manual_seed(0)", None, "imports"),
+        ("from efficient_transformers import Cache\n_ = torch.manual_seed(0)", None, "imports from the package"),
+        ("import torch\nfrom efficient_transformers import Cache", None, "imports"),
         ("%matplotlib inline\nassert a", None, "✓ checked: 1 assertion"),
         ("#@title the slow part\nassert a", "**Figure 4.2.** Words.", "the slow part"),
     ],

@@ -22,7 +22,8 @@ from nbformat import NotebookNode
 NUMBER = r"S?\d+\.\d+"  # of a thing in a chapter, 4.2, or in a study, S4.2
 TITLE = re.compile(r"#@title (.+)\n")
 CAPTION = re.compile(rf"\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>{NUMBER}))\.\*\*\s+(?P<words>\S[^\n]*)")
-MADE = re.compile(rf"#@title (code of (Figure|Table) {NUMBER}|✓ checked: \d+ assertions?|imports)\n")
+MADE = re.compile(rf"#@title (code of (Figure|Table) {NUMBER}|✓ checked: \d+ assertions?|imports( from the package)?)\n")
+OURS = re.compile(r"efficient_transformers\b")
 PREDICTION = re.compile(r"\bBefore you (run|look)\b")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
 # The first cell, which the site leaves out. Matplotlib draws for screens with two dots per pixel; here, so that Colab's
@@ -92,7 +93,11 @@ def made_title(source: str, following: str) -> str | None:
         return f"code of {caption['name']}"
     if count := assertions(source):
         return f"✓ checked: {count} assertion{'s' * (count > 1)}"
-    return "imports" if only_imports(source) else None
+    if not only_imports(source):
+        return None
+    body = tree(source).body
+    ours = all(s.module and OURS.match(s.module) for s in body if isinstance(s, ast.ImportFrom))
+    return "imports from the package" if ours and not any(isinstance(s, ast.Import) for s in body) else "imports"
 
 
 def fold(notebook: NotebookNode) -> list[str]:

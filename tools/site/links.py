@@ -137,10 +137,15 @@ def tests() -> dict[str, tuple[str, int]]:
     return found
 
 
+def in_repository(config: Any, file: str, line: int = 0) -> str:
+    """The address of a file there, or of a line in it."""
+    options = config.html_theme_options
+    address = f"{options['repository_url'].rstrip('/')}/blob/{options.get('repository_branch') or 'main'}"
+    return f"{address}/{file}{f'#L{line}' if line else ''}"
+
+
 def link_tests(app: Any, doctree: nodes.document) -> None:
     """Make links of the names of tests."""
-    options = app.config.html_theme_options
-    address = f"{options['repository_url'].rstrip('/')}/blob/{options.get('repository_branch') or 'main'}"
     for literal in list(doctree.findall(nodes.literal)):
         match = TEST.fullmatch(literal.astext())
         if not match or isinstance(literal.parent, nodes.reference):
@@ -149,7 +154,6 @@ def link_tests(app: Any, doctree: nodes.document) -> None:
         if name not in tests():
             log.warning("no test is called %s", literal.astext(), location=literal)
             continue
-        file, line = tests()[name]
-        reference = nodes.reference("", "", refuri=f"{address}/{file}{f'#L{line}' if line else ''}", internal=False)
+        reference = nodes.reference("", "", refuri=in_repository(app.config, *tests()[name]), internal=False)
         literal.replace_self(reference)
         reference += literal

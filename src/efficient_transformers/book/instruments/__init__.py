@@ -72,10 +72,17 @@ def picture(drawn: bytes, alt: str) -> str:
     return f'<img src="data:image/png;base64,{base64.b64encode(drawn).decode()}" alt="{escape(alt)}">'
 
 
+def framed(name: str, title: str, question: str, inside: str, data: str = "") -> str:
+    """An element with a frame and a heading, the name of the instrument and what it answers."""
+    heading = f'<div class="heading"><strong>{title}</strong> {escape(question)}</div>'
+    return f'<div class="instrument {name}" role="group" aria-label="{title}"{data}>{heading}{inside}</div>'
+
+
 class Instrument(ABC):
     """What the instruments share: an element that holds a still, and the script that fills it."""
 
     name: ClassVar[str]
+    question: ClassVar[str]
 
     @property
     @abstractmethod
@@ -96,7 +103,8 @@ class Instrument(ABC):
     def element(self, inside: str) -> str:
         """The element that the script fills, with what stands there where no script runs."""
         data = "".join(f' data-{key}="{escape(value)}"' for key, value in self.data().items())
-        return f'<div class="instrument {self.name}"{data}>{inside}<p>{escape(self.sentence)}</p></div>'
+        title = self.name.replace("-", " ").title()
+        return framed(self.name, title, self.question, f"{inside}<p>{escape(self.sentence)}</p>", data)
 
     def _repr_html_(self) -> str:
         style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
@@ -125,7 +133,7 @@ class Guess:
             f"<p>{escape(told)}</p></details></div>"
             for choice, (text, told) in self.choices.items()
         )
-        return f'<style>{style}</style><div class="instrument guess">{texts}</div>'
+        return f"<style>{style}</style>{framed('guess', 'A guess', 'Choose one, then read on.', texts)}"
 
 
 class LeakLab(Instrument):
@@ -140,6 +148,7 @@ class LeakLab(Instrument):
     """
 
     name = "leak-lab"
+    question = "Which tokens does an output read?"
     MISTAKES: ClassVar[dict[str, str]] = {
         "attention": "attention whose mask lets one token of the future through",
         "convolution": "a convolution of width 3 with one zero on its left instead of two",
@@ -187,6 +196,7 @@ class KernelBench(Instrument):
     """
 
     name = "kernel-bench"
+    question = "What do three weights do to a sequence?"
 
     def __init__(self, *, learned: bool = False) -> None:
         self.learned = learned
@@ -262,7 +272,8 @@ class Bet:
 
     def __repr__(self) -> str:
         gains = (f"{self.name(letters)} {-1000 * found.mean:.0f}" for letters, found in self.rows.items())
-        return f"Loss lower than without convolutions, in thousandths of a nat: {'; '.join(gains)}."
+        lower = "; ".join(gains).replace("-", "−")
+        return f"Loss lower than without convolutions, in thousandths of a nat: {lower}."
 
     def place(self, loss: float) -> str:
         """Where a difference of losses stands on its row."""
@@ -291,14 +302,14 @@ class Bet:
     def _repr_html_(self) -> str:
         style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "bet"))
         rows = "".join(self.row(*item) for item in self.rows.items())
-        return (
-            f'<style>{style}</style><div class="instrument bet"><div class="choices">'
-            f"{''.join(map(self.button, self.NAMES))}</div>"
+        inside = (
+            f'<div class="choices">{"".join(map(self.button, self.NAMES))}</div>'
             f'<div class="drawn"><div role="img" aria-label="{escape(repr(self))}">{rows}'
             '<div class="subset"><span></span><span class="ends"><span>lower loss</span><span>as without</span></span>'
             "</div></div><p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
-            "filled where the interval around it leaves out the line of no convolution.</p></div></div>"
+            "filled where the interval around it leaves out the line of no convolution.</p></div>"
         )
+        return f"<style>{style}</style>{framed('bet', 'A bet', 'Which of the three would you convolve?', inside)}"
 
 
 def shipped_kernels() -> dict[int, Tensor]:
@@ -332,6 +343,7 @@ class ReadingLamp(Instrument):
     """
 
     name = "reading-lamp"
+    question = "What does a character read?"
 
     def __init__(
         self,
