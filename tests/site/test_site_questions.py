@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from axe import violations
 from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers.book.exercises import CHECKS, QUESTIONS, check
@@ -58,7 +57,6 @@ def say(chromium, address):
         form.locator("input").last.press("Enter")
         return form.locator("output").inner_text()
 
-    say.pages = pages
     yield say
     for page in pages.values():
         page.close()
@@ -105,11 +103,7 @@ def test_a_fraction_and_a_true_minus_sign_are_numbers(say):
     assert "give the lead as a positive number" in say("6.2", ["−0.0386"])
 
 
-def test_without_a_script_there_is_no_form_and_with_one_it_is_accessible(chromium, address, say):
-    say("2.2", ["1", "2"])
-    page = say.pages[page_of("2.2")]
-    assert violations(page) == []
-    assert page.locator("form.question").is_visible()
+def test_without_a_script_there_is_no_form(chromium, address):
     plain = chromium.new_context(java_script_enabled=False).new_page()
     plain.goto(f"{address}/{page_of('2.2')}")
     assert not plain.locator("form.question").is_visible()
