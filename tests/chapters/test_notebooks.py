@@ -13,9 +13,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
 
 import efficient_transformers
 from efficient_transformers.book.exercises import trained
+from tools.make import lab
 from tools.notebooks import folding, pictures, run_notebooks
 
 ROOT = Path(__file__).parents[2]
@@ -240,3 +242,15 @@ def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):
     write("# 1. Tiny", second.replace("2", "3"))
     with pytest.raises(ValueError, match=r"the cell 'print\(3\)' is not the stored one; execute the notebook"):
         run_notebooks.with_kept_outputs("01-tiny")
+
+
+def test_the_copy_for_jupyterlab_is_trusted_and_what_a_reader_changed_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
+    changed = tmp_path / "work" / f"{CHAPTERS[0]}.ipynb"
+    changed.parent.mkdir()
+    changed.write_text("mine", encoding="utf-8")
+    lab.copy(tmp_path / "work")
+    assert changed.read_text(encoding="utf-8") == "mine"
+    notary = NotebookNotary()
+    for name in NOTEBOOKS[1:]:
+        assert notary.check_signature(nbformat.read(tmp_path / "work" / f"{name}.ipynb", 4))

@@ -35,7 +35,8 @@ def main() -> None:
     copy(ROOT / "work")
     os.chdir(ROOT)  # from here links to any file of the checkout work
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.execv(PROGRAM, [str(PROGRAM), "--LabApp.default_url=/lab/tree/work", *sys.argv[1:]])
+    root = ["--allow-root"] if os.geteuid() == 0 else []  # in a container
+    os.execv(PROGRAM, [str(PROGRAM), "--LabApp.default_url=/lab/tree/work", *root, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def reach_question() -> Question:
 
 @exercise("3.3", takes="W, dilations")
 def how_far_back(answer: Any) -> str:
-    for W, dilations in ((3, [1]), (3, [1, 2, 4]), (2, [3, 1]), (5, [])):
+    for W, dilations in ((3, [1, 2, 4]), (3, [1]), (2, [3, 1]), (5, [])):
         reach(W, dilations).judge(answer(W, dilations))
     doubled = [2**i for i in range(10)]
     return (
