@@ -7,7 +7,7 @@ What is notable:
 */
 "use strict";
 var LeakLab = (() => {
-  const { range, plural, glyph, clamp, html, svg, button, slider, define } = Instruments;
+  const { range, plural, glyph, clamp, html, svg, button, slider, link, define } = Instruments;
   const TEXT = "Once more unto the breach", T = 24;
   const windowOf = (t, k, s) => range(0, k - 1).map(i => t - t % k - s + i);
 
@@ -124,7 +124,7 @@ var LeakLab = (() => {
     const tools = html(root, "div", { class: "choice" });
     button(tools, "Decode one token", () => { state.t = (state.t + 1) % T; draw(); });
     const mend = button(tools, "Mend it", () => { repair(state); draw(); });
-    const link = html(tools, "a", { href: "#" }, "Link to this setting");
+    const here = link(tools);
 
     let shown; // the sliders of the mechanism, by their keys
     function controls() {
@@ -148,6 +148,14 @@ var LeakLab = (() => {
     }
     flow.addEventListener("pointerdown", touched);
     flow.addEventListener("pointermove", touched);
+
+    // A touch of the map chooses the output of its row.
+    map.addEventListener("click", event => {
+      const box = map.getBoundingClientRect(), t = Math.floor((event.clientY - box.top) * 27.1 / box.height - 2.6);
+      if (t < 0 || t >= T) return;
+      state.t = t;
+      draw();
+    });
 
     const kind = s => (s > state.t ? "future" : "past");
     const curve = (from, y, to, end, name) =>
@@ -220,7 +228,7 @@ var LeakLab = (() => {
       flow.setAttribute("aria-label", said.textContent);
       map.setAttribute("aria-label", `Leak map of ${T} outputs by ${T} tokens; red is the future.`);
       mend.disabled = MECHANISMS[m].isRight(values());
-      link.href = `#${root.id}?${new URLSearchParams({ m, t, ...values() })}`;
+      here.href = `#${root.id}?${new URLSearchParams({ m, t, ...values() })}`;
     }
     controls();
     draw();
