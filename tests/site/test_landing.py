@@ -19,7 +19,7 @@ from tools.site import colab_runs, emblems, intervals, landing, models, writing
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
-PAGE = "book/index.html"
+PAGE, FROM_DISK = "book/index.html", SITE.as_uri()
 SCREENS = [(1440, 900), (1280, 800), (390, 844)]
 SEEN = "e => { const b = e.getBoundingClientRect(); return [b.top / innerHeight, b.bottom / innerHeight]; }"
 SHIFT = """window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shift += e.value; }))
@@ -33,10 +33,10 @@ needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium o
 
 @pytest.fixture
 def visit(chromium):
-    """Opens the page, by default from the disk, in a tab that remembers what it asked for; its clock may be the test's."""
+    """Opens the page in a tab that remembers what it asked for; its clock may be the test's."""
     opened = []
 
-    def go(width=1440, height=900, motion="no-preference", scripts=True, clock=False, home=SITE.as_uri()):
+    def go(width=1440, height=900, motion="no-preference", scripts=True, clock=False, home=FROM_DISK):
         context = chromium.new_context(
             viewport={"width": width, "height": height}, reduced_motion=motion, java_script_enabled=scripts
         )
@@ -64,7 +64,7 @@ def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves
     first = lab.evaluate(SETTING)
     for what in ("h1", "h1 + p", ".facts", ".start"):
         top, bottom = tab.locator(f".bd-article {what}").first.evaluate(SEEN)
-        assert top >= 0 and bottom < 0.75, what
+        assert 0 <= top < bottom < 0.75, what
     controls = [tab.locator(".leak-lab .sliders input").nth(n).evaluate(SEEN)[1] for n in range(2)]
     drawing = lab.locator(".flow").evaluate(SEEN)
     assert max(controls) <= 1
@@ -112,7 +112,9 @@ def test_two_models_write_on_from_what_is_recorded(visit):
     button.click()
     expect(button).to_have_text("Write on")
     now = texts.all_text_contents()
-    assert all(after.startswith(before) and len(after) > len(before) + 20 for before, after in zip(recorded, now, strict=True))
+    assert all(
+        after.startswith(before) and len(after) > len(before) + 20 for before, after in zip(recorded, now, strict=True)
+    )
     for text, name in zip(texts.all(), writing.PAIR, strict=True):  # in the browser, by PyTorch's numbers
         shades = text.locator("span").evaluate_all("all => all.map(e => Number(e.style.getPropertyValue('--shade')))")
         wanted = [min(1, nats / writing.MOST) for nats in writing.written(name)[1]]
@@ -189,7 +191,8 @@ def test_the_block_to_cite_is_there_once_and_every_page_leads_to_it_and_to_what_
     assert len(feet) > 60
     for text in feet.values():
         foot = text[text.index("bd-footer-content") :]
-        assert "#cite-this-book" in foot and ("what-changed.html" in foot or 'href="#">What changed' in foot)
+        assert "#cite-this-book" in foot
+        assert "what-changed.html" in foot or 'href="#">What changed' in foot
     versions = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     page = BeautifulSoup(texts["book/what-changed.html"], "html.parser")
     assert [heading.get_text().strip("#[] ").split("]")[0] for heading in page.select(".bd-article h2")] == versions

@@ -83,7 +83,9 @@ def losses() -> str:
         line = " ".join(f"{x} {8 + y:.1f}" for x, y in points)
         x, y = points[-1]
         made.append(path(f"M{line}", "full" if best else "ink", 4.5 if best else 1.5))
-        made.append(f'<circle cx="{x}" cy="{8 + y:.1f}" r="{6 if best else 3}" class="{"full solid" if best else "ink"}"/>')
+        made.append(
+            f'<circle cx="{x}" cy="{8 + y:.1f}" r="{6 if best else 3}" class="{"full solid" if best else "ink"}"/>'
+        )
     return "".join(made)
 
 
