@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.site import (
+    annotate,
     architecture,
     cells,
     check,
@@ -59,6 +60,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         others,
         links.find,  # the numbers of the captions
         links.link_tests,
+        annotate.stand_side_by_side,
         search.name_terms,
         terms.name_symbols,
         tables.name_rows,
@@ -97,6 +99,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         code.show_linked_code,
         others,  # codeautolink writes its links
         code.show_all,
+        annotate.annotate,
         landing.write_instrument,
         search.write_sections,
         models.write_weights,

@@ -50,6 +50,7 @@ NEEDED_BY = {
     "sphinx-codeautolink": r'class="sphinx-codeautolink',
     "mystnb\\.\\w+": r'class="[^"]*\bcell\b',
     "math": "<math",
+    "annotated": 'class="join ',
     "previews": "<a data-preview",
     "questions": '<form class="question"',
 }
