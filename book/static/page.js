@@ -77,7 +77,7 @@ document.addEventListener("DOMContentLoaded", () => {
   if (document.querySelector("div.cell")) chooseStops();
 
   // A box that scrolls sideways shows it, and must be reachable by keyboard, and then needs a name.
-  const reach = () => each(".formula, span.math, .text_html:has(> table.results)", (box) => {
+  const reach = () => each(".formula, span.math, .text_html:has(> table.results), .pst-scrollable-table-container", (box) => {
     const scrolls = box.scrollWidth > box.clientWidth + 1;
     box.classList.toggle("scrolls", scrolls);
     if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
@@ -87,6 +87,14 @@ document.addEventListener("DOMContentLoaded", () => {
   });
   document.fonts.ready.then(reach);
   addEventListener("resize", reach);
+
+  // A contents link in the drawer of a narrow page leads to what lies under the drawer.
+  each("#pst-page-toc-nav a", (a) => a.addEventListener("click", () => a.closest("dialog")?.close()));
+  const sidebar = document.querySelector(".bd-sidebar-primary"), here = sidebar?.querySelector("a.current");
+  if (here) { // the theme keeps the place of the page before, and scrolls to an entry that is in sight
+    const top = here.getBoundingClientRect().top - sidebar.getBoundingClientRect().top + sidebar.scrollTop;
+    sidebar.scrollTop = top < sidebar.clientHeight - 96 ? 0 : top - 160;
+  }
 
   // The theme's two handlers in attributes, which the pages' policy forbids.
   each(".btn-fullscreen-button", (button) => button.addEventListener("click", () => toggleFullScreen()));
