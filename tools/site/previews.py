@@ -143,6 +143,8 @@ def mark(page: str, text: str, cited: dict[str, str], wanted: dict[str, set[str]
         if not target.startswith(SHOWN) or not target.endswith(".html"):
             return link[0]
         wanted[target].add(anchor)
+        if link["inside"].startswith("<math"):  # which has no name that a screen reader could say of a link
+            value += f' aria-label="symbol {re.sub("<[^>]*>", "", link["inside"])}"'
         return link[0].replace("<a ", f"<a data-preview{value} ", 1)
 
     return text[:start] + LINK.sub(marked, article) + text[end:]
