@@ -28,12 +28,12 @@ DRAWN_OTHERWISE = set("✓→↗↑↓↕√≤≥≈⌈⌉⌊⌋¶¹²∞␣·�
 OPEN = "document.querySelectorAll('.bd-article details').forEach(e => { e.open = true; })"
 # What scrolls sideways, and what ends beyond the article.
 CUT = """() => {
-    const article = document.querySelector(".bd-article").getBoundingClientRect(), found = [];
-    const boxes = ".formula, .pst-scrollable-table-container, .text_html:has(> table), figure img, .instrument, .models";
-    for (const e of document.querySelectorAll(`.bd-article :is(${boxes})`)) {
+    const article = document.querySelector(".bd-article"), end = article.getBoundingClientRect().right, found = [];
+    const boxes = ".formula, .pst-scrollable-table-container, .text_html:has(> table), img, .instrument, .models";
+    for (const e of article.querySelectorAll(boxes)) {
         if (!e.checkVisibility()) continue;
         const scrolls = e.scrollWidth > e.clientWidth + 1 && !e.matches("img, .instrument, .models");
-        if (scrolls || e.getBoundingClientRect().right > article.right + 1)
+        if (scrolls || e.getBoundingClientRect().right > end + 1)
             found.push([e.className, e.classList.contains("scrolls"), e.textContent.trim().slice(0, 60)]);
     }
     return found;
@@ -52,7 +52,8 @@ MEETING = """() => {
     const own = notes.filter(e => e.getBoundingClientRect().left >= left);
     const boxes = [...document.querySelectorAll(".bd-article :is(pre, table, .formula, .instrument, p, img)")]
         .filter(e => shown(e) && !e.closest("figcaption, summary, aside.note"));
-    const meets = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+    const over = (a, b, from, to) => a[from] < b[to] - 1 && b[from] < a[to] - 1;
+    const meets = (a, b) => over(a, b, "left", "right") && over(a, b, "top", "bottom");
     const found = [], at = e => e.getBoundingClientRect(), words = e => e.textContent.trim().slice(0, 40);
     const places = [...own, ...boxes].map(e => [e, at(e)]);
     own.forEach((note, i) => places.slice(i + 1).forEach(([e, box]) => {
