@@ -5,6 +5,8 @@ What is notable:
   in an attribute, and static/page.js has those of the theme's two;
 - a page loads the theme's and the extensions' files only if something on it needs them;
 - of the theme's icons, the site keeps those that it shows: 4 kB of fonts instead of 800 kB of fonts and script;
+- code is half of a chapter's nodes: names and punctuation, which have the color of their block, lose their spans, and a
+  block says how many lines and columns it has, so that a browser may leave it out until it is near (static/page.css);
 - a browser breaks lines on both sides of a formula, before its full stop too: what touches one stays with it.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import logging
 import re
 from pathlib import Path
@@ -39,6 +42,7 @@ NEEDED_BY = {
     "fontawesome": "(?!)",  # draws what the style sheet draws too
     "searchtools|language_data|searchindex": "(?!)",  # static/search.js searches
     "doctools|sphinx_highlight": "(?!)",  # shortcuts that are off, and marks for Sphinx's own search
+    "bootstrap": "(?!)",  # of which the pages need three menus: static/page.js
     "togglebutton": r'class="(?:[^"]* )?(?:toggle[ "]|admonition (?:[^"]* )?dropdown[ "])',
     "sphinx-design\\.min": r'class="[^"]*\bsd-',
     "design-tabs": r'class="[^"]*\bsd-tab-set\b',
@@ -46,7 +50,9 @@ NEEDED_BY = {
     "sphinx-codeautolink": r'class="sphinx-codeautolink',
     "mystnb\\.\\w+": r'class="[^"]*\bcell\b',
     "math": "<math",
+    "annotated": 'class="join ',
     "previews": "<a data-preview",
+    "questions": '<form class="question"',
 }
 FILES = {
     re.compile(
@@ -61,8 +67,24 @@ AT_ONCE = re.compile(r'<script (?![^>]*\bdefer)(?=[^>]*\bsrc="(?![^"]*/page\.js)
 # The theme begins as "auto" and becomes light or dark only when its script runs; code would be set twice, and move.
 THEME = re.compile(r'(localStorage\.getItem\("theme"\) \|\| )"auto"')
 EARLY = r'\1(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+UNDECIDED = re.compile(r'(<html[^>]* data-theme=)"auto"')  # without a script, it would have no colors at all
 TOUCHED = re.compile(r"([(\[“‘]?)(<math>(?:(?!</math>).)*</math>)([^\s<>]*)", re.DOTALL)
+# Links have a color of their own, which names in them must not take.
+PLAIN = re.compile(r'<a\b.*?</a>|<span class="(?:n|nn|p|w)">([^<]*)</span>|(?<=<pre>)<span></span>(?!\n)', re.DOTALL)
+GAP = re.compile(r'(?<=[^ \n]) {2,}(?=<span class="c1">)')
+CODE = re.compile(r'(<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+# The theme looks at each box, then writes to it, so that the page is laid out again for each; static/page.js does both.
+STOPS_AT_BOXES = '"complete"===document.readyState?I():window.addEventListener("load",I)'
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:(?::)?before,?)+)\{content:"\\([0-9a-f]+)"\}')
+UNUSED = (
+    "**/*.map",
+    "*webpack-macros.html",
+    "scripts/bootstrap.js*",
+    "scripts/fontawesome.js*",
+    "searchtools.js",
+    "language_data.js",
+)
 FACE = re.compile(r"src:url\(([^)]*)\.woff2\) format\(\"woff2\"\),url\([^)]*\.ttf\) format\(\"truetype\"\)")
 
 
@@ -82,8 +104,18 @@ def lighter(text: str) -> str:
         if not need.search(body):
             head, body = tag.sub("", head), tag.sub("", body)
     head = SETTINGS.sub("", PRELOAD.sub("", head))
+    head = UNDECIDED.sub(r'\1"light"', head)
     head = AT_ONCE.sub("<script defer ", THEME.sub(EARLY, head))
-    return head + end + TOUCHED.sub(kept_together, HANDLER.sub("", body))
+    return head + end + CODE.sub(plainer, TOUCHED.sub(kept_together, HANDLER.sub("", body)))
+
+
+def plainer(match: re.Match[str]) -> str:
+    """A block of code without the spans that have no color of their own, and with its size in lines and columns."""
+    source = PLAIN.sub(lambda m: m[0] if m[0].startswith("<a") else m[1] or "", f"<pre>{match[2]}")[5:]
+    source = GAP.sub(r'<span class="gap">\g<0></span>', source)  # on a phone, a comment follows its code closely
+    lines = html.unescape(TAG.sub("", source)).rstrip("\n").split("\n")
+    size = f"--lines: {len(lines)}; --columns: {max(map(len, lines))}"
+    return f'{match[1]}<pre><span class="lines" style="{size}">{source}</span></pre>'
 
 
 def kept_together(match: re.Match[str]) -> str:
@@ -119,6 +151,12 @@ def keep_shown_icons(site: Path, pages: str) -> None:
         path.with_suffix(".woff2").unlink()
 
 
+def calm_theme(site: Path) -> None:
+    script = site / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    text = script.read_text(encoding="utf-8")
+    script.write_text(text.replace(STOPS_AT_BOXES, "0"), encoding="utf-8")
+
+
 def finish(app: Any, error: Exception | None) -> None:
     if error is not None or app.builder.name != "html":
         return
@@ -129,6 +167,7 @@ def finish(app: Any, error: Exception | None) -> None:
     for path, text in pages.items():
         if 'http-equiv="Content-Security-Policy"' not in text:
             path.write_text(policy(lighter(text)), encoding="utf-8")
-    for unused in ("**/*.map", "scripts/fontawesome.js*", "searchtools.js", "language_data.js"):
+    calm_theme(site)
+    for unused in UNUSED:
         for path in (site / "_static").glob(unused):
             path.unlink()
