@@ -124,6 +124,14 @@ document.addEventListener("DOMContentLoaded", () => {
   document.fonts.ready.then(() => setTimeout(reach));
   addEventListener("resize", reach);
 
+  // A contents link in the drawer of a narrow page leads to what lies under the drawer.
+  each("#pst-page-toc-nav a", (a) => a.addEventListener("click", () => a.closest("dialog")?.close()));
+  const sidebar = document.querySelector(".bd-sidebar-primary"), here = sidebar?.querySelector("a.current");
+  if (here) { // the theme keeps the place of the page before, and scrolls to an entry that is in sight
+    const top = here.getBoundingClientRect().top - sidebar.getBoundingClientRect().top + sidebar.scrollTop;
+    sidebar.scrollTop = top < sidebar.clientHeight - 96 ? 0 : top - 160;
+  }
+
   // The theme's two handlers in attributes, which the pages' policy forbids.
   each(".btn-fullscreen-button", (button) => button.addEventListener("click", () => toggleFullScreen()));
   each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
@@ -144,10 +152,6 @@ document.addEventListener("DOMContentLoaded", () => {
     });
     for (const what of ["focusin", "click"]) addEventListener(what, ({ target }) => box.contains(target) || open(false));
   });
-
-  // The theme scrolls the contents to the page's own line, even where that is seen without: then the search is not.
-  const contents = document.querySelector(".bd-sidebar-primary"), here = contents?.querySelector("a.current");
-  if (here && here.getBoundingClientRect().bottom + contents.scrollTop < innerHeight) contents.scrollTop = 0;
 
   // On paper, hints and solutions are open and the page is light.
   const root = document.documentElement;

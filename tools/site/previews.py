@@ -116,7 +116,10 @@ def papers(text: str) -> dict[str, str]:
 def mark(page: str, text: str, cited: dict[str, str], wanted: dict[str, set[str]]) -> str:
     """The page, with its references marked; what they want is added to `wanted`, by page."""
     start, end = text.find("<article"), text.rfind("</article>")
-    closed = [match.span() for match in CLOSED.finditer(text, start, end)]
+    if start < 0:
+        return text
+    article = text[start:end]
+    closed = [match.span() for match in CLOSED.finditer(article)]
 
     def marked(link: re.Match[str]) -> str:
         address = link["href"]
@@ -140,9 +143,11 @@ def mark(page: str, text: str, cited: dict[str, str], wanted: dict[str, set[str]
         if not target.startswith(SHOWN) or not target.endswith(".html"):
             return link[0]
         wanted[target].add(anchor)
+        if link["inside"].startswith("<math"):  # which has no name that a screen reader could say of a link
+            value += f' aria-label="symbol {re.sub("<[^>]*>", "", link["inside"])}"'
         return link[0].replace("<a ", f"<a data-preview{value} ", 1)
 
-    return text[:start] + LINK.sub(marked, text[start:end]) + text[end:] if start >= 0 else text
+    return text[:start] + LINK.sub(marked, article) + text[end:]
 
 
 def write(app: Any, error: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""On the site: where a chapter first says a word of the glossary, or a symbol of the notation, it is a link to what it is.
+"""On the site: where a chapter first says a word of the glossary, or a symbol of the notation, it is a link.
 
 What is notable:
 - words and symbols are those of book/glossary.md and book/notation.md; each is linked once a page, in its prose;
