@@ -113,7 +113,9 @@ def test_two_models_write_on_from_what_is_recorded(visit):
     expect(button).to_have_text("Write on")
     tab.clock.run_for(1000)
     now = texts.all_text_contents()
-    assert all(after.startswith(before) and len(after) > len(before) + 20 for before, after in zip(recorded, now, strict=True))
+    assert all(
+        after.startswith(before) and len(after) > len(before) + 20 for before, after in zip(recorded, now, strict=True)
+    )
     for text, name in zip(texts.all(), writing.PAIR, strict=True):  # in the browser, by PyTorch's numbers
         shades = text.locator("span").evaluate_all("all => all.map(e => Number(e.style.getPropertyValue('--shade')))")
         wanted = [min(1, nats / writing.MOST) for nats in writing.written(name)[1]]
@@ -184,7 +186,9 @@ def test_the_block_to_cite_is_there_once_and_every_page_leads_to_it_and_to_what_
         for folder in ("book", "notebooks")
         for path in (SITE / folder).rglob("*.html")
     }
-    assert [name for name, text in texts.items() if "efficient_transformers_annotated," in text] == ["book/how-to-read.html"]
+    assert [name for name, text in texts.items() if "efficient_transformers_annotated," in text] == [
+        "book/how-to-read.html"
+    ]
     feet = {name: text for name, text in texts.items() if "bd-footer-content" in text}
     assert len(feet) > 60
     for text in feet.values():
