@@ -68,7 +68,7 @@ BAD_IMAGES = r"""() => [...document.querySelectorAll(".bd-article img")]
     .filter(e => !e.alt.trim() || /\.(png|svg)$/.test(e.alt)).map(e => e.outerHTML.slice(0, 120))"""
 UNLINKED = r"""() => {
     const mention = /\([1-9]\d?\.[1-9]\d?\)|\b(Figure|Table|Section|Exercise)\s[1-9]\d?\.[1-9]\d?/;
-    const closed = "a, pre, code, math, script, style, h1, h2, h3, figcaption strong, summary, .math, nav";
+    const closed = "a, button, pre, code, math, script, style, h1, h2, h3, figcaption strong, summary, .math, nav";
     const walk = document.createTreeWalker(document.querySelector(".bd-article"), NodeFilter.SHOW_TEXT), found = [];
     while (walk.nextNode()) {
         const node = walk.currentNode;
@@ -94,7 +94,7 @@ SCROLLING_WORDS = """() => [...document.querySelectorAll("table.stacks")]
 LONG_LINES = """() => [...document.querySelectorAll(".bd-article p")]
     .filter(e => !e.closest("table, div.cell summary") && e.getBoundingClientRect().width > 672.5)
     .map(e => e.textContent.slice(0, 80))"""
-BROKEN = """() => [...document.querySelectorAll("math")].map(e => e.closest(".kept") || e)
+BROKEN = """() => [...document.querySelectorAll("math:not(.join-key *)")].map(e => e.closest(".kept") || e)
     .filter(e => /[.,;:]/.test(e.nextSibling?.textContent[0]) || e.getClientRects().length > 1)
     .map(e => e.textContent + e.nextSibling?.textContent.slice(0, 20))"""
 # CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 10.5 points.
