@@ -3,7 +3,7 @@
 python benchmarks/browser.py [NAME ...]      on a quiet machine; Chromium throttles pages, not workers, so that the
                                              slowed runs are those of a page's own thread
 
-Blocking time is what each task of a page's thread takes beyond 50 ms, summed up, on a processor four times as slow; time
+Blocking time is what each task of a page's thread takes beyond 50 ms, on a processor four times as slow; time
 is that of the thread, so that a busy machine adds less. `make book` makes the pages.
 """
 
