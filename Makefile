@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
-TOGETHER = -n 3 --dist loadfile --no-loadscope-reorder
+TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 FILES = $(shell find * \( -name '.*' -o -name _build -o -name work -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 

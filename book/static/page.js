@@ -24,7 +24,7 @@ function sortable(table) {
 
 // A picture opens larger when it is touched, or by a button at the end of its caption.
 function enlargeable(figure) {
-  const caption = figure.querySelector("figcaption p"), name = caption.querySelector("strong").textContent.replace(/\.$/, "");
+  const caption = figure.querySelector("figcaption p"), name = (caption.querySelector("strong")?.textContent ?? "the picture").replace(/\.$/, "");
   const button = document.createElement("button");
   Object.assign(button, { type: "button", className: "enlarge", textContent: "Enlarge" });
   button.setAttribute("aria-label", `Enlarge ${name}`);

@@ -544,7 +544,7 @@ def test_read_with_it(visit, site, home, name, monkeypatch):
     tab.keyboard.press("ArrowLeft")
     settled(tab)
     place = len(text) - 2
-    assert f"{place + 1} of {len(text)}, “b”" in tab.locator("output").inner_text()
+    assert f"{place + 1} of {len(text)}, “b”" in tab.locator("output").last.inner_text()
     assert "gave it" in tab.locator(".models-said").first.inner_text()
     reads = tab.evaluate("""async () => {
         const [{ lamp }] = document.querySelector(".models").app.readings, strips = lamp.reads;
@@ -568,7 +568,7 @@ def test_read_with_it(visit, site, home, name, monkeypatch):
             assert not found.triu(1).any()
     tab.locator("canvas").first.click(position={"x": 5, "y": 3})
     settled(tab)
-    assert "1 of" in tab.locator("output").inner_text()
+    assert "1 of" in tab.locator("output").last.inner_text()
 
 
 def test_a_model_of_one_s_own(visit, site, home):

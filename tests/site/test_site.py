@@ -105,7 +105,7 @@ OPEN = "document.querySelectorAll('details.answer').forEach(e => { e.open = true
 ANSWERS = """() => [...document.querySelectorAll("details.answer")]
     .map(e => [e.querySelector("summary").innerText, e.querySelector(".cell_output").checkVisibility()])"""
 VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
-    .map((e, i) => e.getClientRects().length ? i : -1).filter(i => i >= 0)"""
+    .filter(e => e.getClientRects().length).map(e => e.src)"""
 
 
 class Watched:

@@ -74,6 +74,14 @@ PLAIN = re.compile(r'<a\b.*?</a>|<span class="(?:n|nn|p|w)">([^<]*)</span>|(?<=<
 GAP = re.compile(r'(?<=[^ \n]) {2,}(?=<span class="c1">)')
 CODE = re.compile(r'(<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
+# The book's own small files, which a page asks for together; those with fonts stay by themselves, alike on all pages.
+OWN = {
+    "css": re.compile(r'<link [^>]*\bhref="([^"]*_static/)(custom|page|layout|annotated|print)\.css[^"]*"[^>]*>\s*'),
+    "js": re.compile(
+        r'<script defer [^>]*\bsrc="([^"]*_static/)(a11y|previews|annotated|search-dialog|questions)\.js[^"]*"[^>]*></script>\s*'
+    ),
+}
+TOGETHER = {"css": '<link rel="stylesheet" href="{}" />\n', "js": '<script defer src="{}"></script>\n'}
 # The theme looks at each box, then writes to it, so that the page is laid out again for each; static/page.js does both.
 STOPS_AT_BOXES = '"complete"===document.readyState?I():window.addEventListener("load",I)'
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:(?::)?before,?)+)\{content:"\\([0-9a-f]+)"\}')
@@ -107,6 +115,20 @@ def lighter(text: str) -> str:
     head = UNDECIDED.sub(r'\1"light"', head)
     head = AT_ONCE.sub("<script defer ", THEME.sub(EARLY, head))
     return head + end + CODE.sub(plainer, TOUCHED.sub(kept_together, HANDLER.sub("", body)))
+
+
+def together(text: str, static: Path) -> str:
+    """The page with its own style sheets as one, in the place of the last, and its own deferred scripts as another."""
+    for kind, own in OWN.items():
+        found = list(own.finditer(text))
+        if len(found) < 2:
+            continue
+        content = "\n".join((static / f"{match[2]}.{kind}").read_text(encoding="utf-8") for match in found)
+        name = f"book-{hashlib.sha256(content.encode()).hexdigest()[:8]}.{kind}"
+        (static / name).write_text(content, encoding="utf-8")
+        before, after = text[: found[-1].start()], text[found[-1].end() :]
+        text = own.sub("", before) + TOGETHER[kind].format(found[-1][1] + name) + after
+    return text
 
 
 def plainer(match: re.Match[str]) -> str:
@@ -168,7 +190,7 @@ def finish(app: Any, error: Exception | None) -> None:
         keep_shown_icons(site, "".join(pages.values()))
     for path, text in pages.items():
         if 'http-equiv="Content-Security-Policy"' not in text:
-            path.write_text(policy(lighter(text)), encoding="utf-8")
+            path.write_text(policy(together(lighter(text), site / "_static")), encoding="utf-8")
     calm_theme(site)
     for unused in UNUSED:
         for path in (site / "_static").glob(unused):
