@@ -78,7 +78,8 @@ TAG = re.compile(r"<[^>]*>")
 OWN = {
     "css": re.compile(r'<link [^>]*\bhref="([^"]*_static/)(custom|page|layout|annotated|print)\.css[^"]*"[^>]*>\s*'),
     "js": re.compile(
-        r'<script defer [^>]*\bsrc="([^"]*_static/)(a11y|previews|annotated|search-dialog|questions)\.js[^"]*"[^>]*></script>\s*'
+        r'<script defer [^>]*\bsrc="([^"]*_static/)(a11y|previews|annotated|search-dialog|questions)\.js[^"]*"[^>]*>'
+        r"</script>\s*"
     ),
 }
 TOGETHER = {"css": '<link rel="stylesheet" href="{}" />\n', "js": '<script defer src="{}"></script>\n'}
