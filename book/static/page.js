@@ -107,8 +107,8 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
   // looked at before any is changed, so that the page is laid out once.
-  const NAMED = ".formula, span.math, .text_html:has(> table.results)";
-  const boxes = [...document.querySelectorAll(`${NAMED}, pre, .pst-scrollable-table-container, .cell_output > .output`)];
+  const NAMED = ".formula, span.math, .text_html:has(> table.results), .pst-scrollable-table-container";
+  const boxes = [...document.querySelectorAll(`${NAMED}, pre, .cell_output > .output`)];
   const reach = () => boxes.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
     const box = boxes[i];
     if (!box.matches(NAMED)) {

@@ -20,7 +20,7 @@ const PHRASES = [[/\bk\W?v c\w*/g, "cache"], [/\bloss\b.*\btoo (low|good)\b|\bto
   [/\brelu(\(x\))?\W*2\b/g, "squared relu"], [/\bearly stopping\b/g, "cut"]];
 
 // The chapters explain what studies measure, and what lists and the package's pages only name.
-const WORTH = [[/^book\/api\//, 0.4], [/^book\/(source\/|what-changed)/, 0.25], [/came after$|^book\/(papers|from-labml|bibliography|notation|index)\./, 0.6],
+const WORTH = [[/^book\/api[.\/]/, 0.4], [/^book\/(source\/|what-changed)/, 0.25], [/came after$|^book\/(papers|from-labml|bibliography|notation|index)\./, 0.6],
   [/this code$|does not say$|would undo it$|Beside the papers?$/, 0.7], [/^book\/glossary\./, 0.5], [/ Exercise /, 0.8], [/^notebooks\/studies\//, 0.85]];
 
 const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "");
