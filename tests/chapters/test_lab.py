@@ -68,6 +68,7 @@ def server(home):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     options = ["--no-browser", "--allow-root", f"--ServerApp.port={port}", "--IdentityProvider.token="]
+    options.append("--ServerApp.disable_check_xsrf=True")  # the test ends a kernel without a browser
     log = (home / "log.txt").open("w")
     process = subprocess.Popen([lab.PROGRAM, *options, f"--ServerApp.root_dir={home}"], stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"
