@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked import forked
 from helpers import SETTINGS, SIZES, TEXT
 
 import efficient_transformers.training.corpus as corpora
@@ -381,12 +382,10 @@ def start(line, **options):
 
 @pytest.mark.parametrize("line", ALONE, ids=lambda line: " ".join(line)[-60:] or "nothing")
 def test_a_process_of_its_own_ends_the_same(line, there):
-    process = start(line, stdout=subprocess.PIPE)
-    out, err = process.communicate(timeout=60)
-    assert_refused((process.returncode, out, err), LINES[line])
+    assert_refused(forked(*line), LINES[line])
 
 
-def test_fifteen_are_started_as_a_reader_does():
+def test_fifteen_have_a_process_of_their_own():
     assert len(ALONE) == 15
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked import forked
 from helpers import SETTINGS, SIZES, TEXT
 
 import efficient_transformers.__main__ as cli
@@ -109,11 +110,27 @@ def test_a_switch_is_turned_on_and_off(command, folder):
     assert not (folder / "model" / "tensorboard").exists()
 
 
+EACH = """
+import json
+import sys
+
+import efficient_transformers.__main__ as cli
+
+for line in json.loads(sys.argv[1]):
+    sys.argv[1:] = line
+    try:
+        cli.main()
+    except SystemExit as leave:
+        if leave.code:
+            raise
+"""
+
+
 def test_help_and_commands_do_without_docstrings():
     """Which ``python -OO`` drops."""
-    line = [sys.executable, "-OO", "-m", "efficient_transformers"]
-    for arguments in (["--help"], ["train", "--help"], ["generate", "primer-ez", "--max-new-tokens", "1"]):
-        subprocess.run([*line, *arguments], env={**os.environ, **SETTINGS}, check=True, capture_output=True)
+    lines = (["--help"], ["train", "--help"], ["generate", "primer-ez", "--max-new-tokens", "1"])
+    environment = {**os.environ, **SETTINGS}
+    subprocess.run([sys.executable, "-OO", "-c", EACH, json.dumps(lines)], env=environment, check=True)
 
 
 def test_help_names_every_model(command):
@@ -124,13 +141,13 @@ def test_help_names_every_model(command):
 
 
 def test_a_reader_trains_and_generates(command, folder):
-    trained = in_a_process(*TRAIN)
-    assert trained.returncode == 0, trained.stderr
+    code, said, complaint = forked(*TRAIN)
+    assert (code, complaint) == (0, "")
     (new,) = (folder / "runs").iterdir()
     assert re.fullmatch(r"primer-ez-\d{8}-\d{6}", new.name)
     assert set(contents(new)) == FILES
-    assert f"python -m efficient_transformers generate {new.relative_to(folder)}\n" in trained.stdout
-    sample = trained.stdout.partition(f"generate {new.relative_to(folder)}\n")[2].removesuffix("\n")
+    assert f"python -m efficient_transformers generate {new.relative_to(folder)}\n" in said
+    sample = said.partition(f"generate {new.relative_to(folder)}\n")[2].removesuffix("\n")
     assert len(sample) == 1 + 201  # an empty line, the prompt, which is a line feed, and 200 characters
     assert set(sample) <= set(TEXT)
 
@@ -229,10 +246,8 @@ def one_line_of(result, *parts):
 def test_an_existing_folder_is_refused_before_training_and_left_untouched(folder):
     (folder / "model").mkdir()
     (folder / "model" / "notes.txt").write_text("mine")
-    result = in_a_process("train", "primer-ez", "--steps", "1000000", "--corpus", "fox.txt", "--out", "model")
-    one_line_of(
-        (result.returncode, result.stdout, result.stderr), "out is 'model'; expected a folder that does not exist yet"
-    )
+    result = forked("train", "primer-ez", "--steps", "1000000", "--corpus", "fox.txt", "--out", "model")
+    one_line_of(result, "out is 'model'; expected a folder that does not exist yet")
     assert contents(folder / "model") == {"notes.txt": b"mine"}
     assert paths(folder) == {"model"}
 
