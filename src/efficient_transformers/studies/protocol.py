@@ -60,14 +60,14 @@ class Entry:
         protocol: the version whose rules its runs follow; runs are made by the newest one alone.
         subwords: how many byte pairs the text is read as; None for characters.
         blocks: how many blocks of 1,024 tokens every score is of; None for the protocol's samples.
-        rate_of: an entry of the same study, the same model at fewer steps, whose tuned rate is taken, where a budget is
-            too long to tune at.
+        rate_of: an entry of the same study, the same model at another budget, whose tuned rate is taken, where a budget
+            is too long to tune at, or the time too short.
 
     Raises:
         TypeError: if a number that counts is not an int.
         ValueError: if one of these is below 1, the budget is not longer than the warm-up, seeds repeat or contain the
             tuning seed, the rates are too few or not a factor 2 apart, the given rate is not above 0, or the entry
-            whose rate is taken is another model, is not shorter, or has no tuned rate of its own.
+            whose rate is taken is another model, has the same budget, or no tuned rate of its own.
     """
 
     name: str
@@ -110,8 +110,8 @@ class Entry:
                 for name in ("name", "model", "options", "seq_len", "batch_size", "corpus", "subwords", "task")
             )
             own = self.rate is None and shorter.rate is None and shorter.rate_of is None
-            expected = f"the same model at fewer than {self.steps} steps, with a tuned rate of its own"
-            require(same and own and shorter.steps < self.steps, "rate_of", shorter.label, expected)
+            expected = f"the same model at other than {self.steps} steps, with a tuned rate of its own"
+            require(same and own and shorter.steps != self.steps, "rate_of", shorter.label, expected)
 
     @property
     def warmup(self) -> int:
