@@ -1,5 +1,7 @@
 // What a page does: tables sort, sliders say their value, boxes that scroll can be reached.
-document.fonts.load('1em "Book Math"'); // before the first line is set, so that no line moves
+for (const face of ['1em "Book Math"', '1em "Book Text"', 'italic 1em "Book Text"', '600 1em "Book Text"', '1em "Book Sans"']) {
+  document.fonts.load(face); // before the first line is set, so that no line moves
+}
 
 // Results sort by the column whose heading is pressed: first from small to large, then back.
 function sortable(table) {
@@ -42,6 +44,24 @@ function chooseStops() {
   set(localStorage.getItem(STOPS) === "true");
 }
 
+// The link at the end of a caption unfolds the code of its picture, and folds it again.
+function unfolds(link) {
+  const code = document.querySelector(link.getAttribute("href"));
+  link.setAttribute("role", "button");
+  link.setAttribute("aria-label", code.querySelector("summary").textContent);
+  code.addEventListener("toggle", () => link.setAttribute("aria-expanded", code.open));
+  link.setAttribute("aria-expanded", code.open);
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    code.open = !code.open;
+  });
+  link.addEventListener("keydown", (event) => {
+    if (event.key !== " ") return;
+    event.preventDefault();
+    link.click();
+  });
+}
+
 // What an address asked for has moved to another page: tools/site/moved.py.
 function follow() {
   const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest(".moved > p");
@@ -53,6 +73,7 @@ document.addEventListener("DOMContentLoaded", () => {
   follow();
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
   each("table.results", (table) => table.tHead && sortable(table));
+  each("a.code-link", unfolds);
   if (document.querySelector("div.cell")) chooseStops();
 
   // A box that scrolls sideways shows it, and must be reachable by keyboard, and then needs a name.

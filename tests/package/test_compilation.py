@@ -114,7 +114,7 @@ def test_with_a_growing_cache_the_same_count_sees_every_step():
 
 
 @every_device
-@every_case
+@every_case_in_time
 def test_an_exported_program_computes_the_models_logits_at_other_lengths(case, device):
     model, k = small_model(case, device), math.prod(factors(case))
     shortest = k + 1 if k > 1 else 1  # an hourglass needs two windows

@@ -17,6 +17,7 @@ from tools.site import (
     cells,
     check,
     code,
+    contents,
     dots,
     finish,
     images,
@@ -29,6 +30,7 @@ from tools.site import (
     pages,
     search,
     tables,
+    widths,
 )
 
 
@@ -53,6 +55,8 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         links.link_tests,
         search.name_terms,
         tables.name_rows,
+        tables.set_minus_signs,
+        widths.mark_wide,
         code.add_short_ids,
     ],
     # All pages are read.
@@ -63,6 +67,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "html-collect-pages": [others, search.add_search_page],
     "html-page-context": [
         others,
+        contents.move_contents,
         tables.stack_tables,
         moved.add_notes,
         landing.add_style,

@@ -1,14 +1,16 @@
-"""On the site: a folded cell is one line to open, so is an answer, and a caption belongs to its picture or table.
+"""On the site: a folded cell is a line in the margin, an answer one in the text, a caption belongs to what it is about.
 
 What is notable:
 - all come from what the notebook has anyhow, a first line ``#@title ...``, an output that JupyterLab keeps collapsed,
   and a paragraph ``**Figure 4.2.** ...``;
+- the code of a picture or table folds below it, and opens by a link at the end of its caption;
 - an answer is closed without a script, and with its caption, which may say it;
 - a folded cell's code keeps its colors and its links.
 """
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 from docutils import nodes
@@ -20,8 +22,19 @@ ANSWER = '<details class="answer"><summary>Guess first, then open</summary>'
 log = logging.getLogger(__name__)
 
 
+def part(cell: nodes.Element, name: str) -> nodes.Element | None:
+    """The code of a cell, or its output."""
+    return next((child for child in cell if child.get("nb_element") == f"cell_code_{name}"), None)
+
+
+def wrap(node: nodes.Element, before: str, after: str) -> None:
+    place = node.parent.index(node)
+    node.parent.insert(place + 1, nodes.raw("", after, format="html"))
+    node.parent.insert(place, nodes.raw("", before, format="html"))
+
+
 def fold_cells(app: Any, doctree: nodes.document) -> None:
-    """The title leaves the code and becomes the summary; MyST-NB writes the ``<details>``."""
+    """The title leaves the code and becomes the summary of a ``<details>``."""
     for cell in doctree.findall(nodes.container):
         if "tag_fold" not in cell["classes"]:
             continue
@@ -34,8 +47,9 @@ def fold_cells(app: Any, doctree: nodes.document) -> None:
         code.rawsource = source  # Sphinx colors a block only while its text is the raw source
         code.children = []
         code += nodes.Text(source)
-        cell["classes"].append("tag_hide-input")
-        cell["hide_mode"], cell["prompt_show"], cell["prompt_hide"] = "input", title[1], title[1]
+        cell["title"] = title[1]
+        tick = " tick" * title[1].startswith("✓")
+        wrap(part(cell, "source"), f'<details class="hide{tick}"><summary>{escape(title[1])}</summary>', "</details>")
 
 
 def captioned(paragraph: nodes.Element) -> list[nodes.Element]:
@@ -46,7 +60,7 @@ def captioned(paragraph: nodes.Element) -> list[nodes.Element]:
         return [before]
     if before is None or before.get("nb_element") != "cell_code":
         return []
-    outputs = next((c for c in before if c.get("nb_element") == "cell_code_output"), None)
+    outputs = part(before, "output")
     if outputs is None:
         return []
     return [o for o in outputs if o.get("nb_element") == "mime_bundle" or isinstance(o, (nodes.image, nodes.raw))]
@@ -70,14 +84,26 @@ def take_captions(app: Any, doctree: nodes.document) -> None:
             node.parent.remove(node)
         paragraph.parent.remove(paragraph)
         figure += [*shown, nodes.caption("", "", *paragraph.children)]
+        if figure.parent.parent.get("title"):
+            link_code(figure)
+
+
+def link_code(figure: nodes.figure) -> None:
+    """Move the folded code below its picture, and end the caption with a link to it."""
+    output, name = figure.parent, f"code-{figure['ids'][0]}"
+    cell = output.parent
+    opening = next(child for child in cell if isinstance(child, nodes.raw))
+    opening.replace_self(nodes.raw("", opening.astext().replace('"hide"', f'"hide code" id="{name}"'), format="html"))
+    cell.remove(output)
+    cell.insert(0, output)
+    figure[-1] += [
+        nodes.Text(" "),
+        nodes.reference("", "code", refuri=f"#{name}", internal=True, classes=["code-link"]),
+    ]
 
 
 def close_answers(app: Any, doctree: nodes.document) -> None:
     """Put what a reader is to predict into a ``<details>``; `folding` says which cells these are."""
     for cell in doctree.findall(nodes.container):
-        if not cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden"):
-            continue
-        for output in [child for child in cell if child.get("nb_element") == "cell_code_output"]:
-            place = cell.index(output)
-            cell.insert(place + 1, nodes.raw("", "</details>", format="html"))
-            cell.insert(place, nodes.raw("", ANSWER, format="html"))
+        if cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden") and (output := part(cell, "output")):
+            wrap(output, ANSWER, "</details>")

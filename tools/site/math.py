@@ -1,6 +1,9 @@
 r"""On the site: math as MathML, made when the book is built. No script sets it, and nothing moves when it is set.
 
-Numbers stand in a column of their own, as links to the equation that they name. The font is made by math_font.py.
+What is notable:
+- numbers stand in a column of their own, as links to the equation that they name;
+- a browser does not break a formula: what a ``\\qquad`` parts may stand below each other where a page is narrow;
+- the font is made by math_font.py.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ from math_core import LatexError, LatexToMathML
 from sphinx.util import logging
 
 TAG = re.compile(r"\s*\\tag\{([^}]*)\}")
+TOKEN = re.compile(
+    r"\\(?:begin|end)\{\w+\*?\}|\\(?:left|right)(?![a-z])|\\q?quad(?![a-z])|\\.|[{}]|[^\\{}]+", re.DOTALL
+)
 LONG = 40  # characters: browsers do not break a formula within a line, so a longer one scrolls on a phone
 convert = LatexToMathML().convert_with_local_state
 log = logging.getLogger(__name__)
@@ -27,6 +33,22 @@ def mathml(latex: str, display: bool, node: nodes.Element) -> str:
         return f'<code class="not-converted">{html.escape(latex)}</code>'
 
 
+def parts(latex: str) -> list[str]:
+    r"""The formula cut at each ``\quad`` and ``\qquad`` that stands in no braces; words go with what follows them."""
+    found, depth = [""], 0
+    for token in TOKEN.findall(latex):
+        depth += (token == "{" or token.startswith((r"\begin", r"\left"))) - (
+            token == "}" or token.startswith((r"\end", r"\right"))
+        )
+        if depth or not re.fullmatch(r"\\q?quad", token):
+            found[-1] += token
+        elif re.fullmatch(r"\s*\\text\{[^{}]*\}\s*", found[-1]):
+            found[-1] += r"\ "
+        else:
+            found.append("")
+    return [part.strip() for part in found if part.strip()]
+
+
 def inline(self: Any, node: nodes.math) -> None:
     made = mathml(node.astext(), False, node)
     is_long = len(re.sub("<[^>]*>", "", made)) > LONG
@@ -37,8 +59,9 @@ def inline(self: Any, node: nodes.math) -> None:
 def display(self: Any, node: nodes.math_block) -> None:
     latex = node.astext().strip()
     tag = TAG.search(latex)
+    made = "".join(mathml(part, True, node) for part in parts(TAG.sub("", latex)))
     self.body.append(self.starttag(node, "div", CLASS="math notranslate nohighlight"))
-    self.body.append(f'<div class="formula">{mathml(TAG.sub("", latex).strip(), True, node)}</div>')
+    self.body.append(f'<div class="formula">{made}</div>')
     if tag:
         self.body.append(f'<a class="eqno" href="#{node["ids"][0]}">({tag[1]})</a>')
     self.body.append("</div>\n")

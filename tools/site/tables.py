@@ -1,6 +1,8 @@
-"""On the site: on a phone, a table of words with four columns or more becomes one column, its headings repeated.
+"""On the site: minus signs in tables; on a phone, a table of words becomes one column, its headings repeated.
 
 What is notable:
+- a notebook's table has hyphens, which a reader can copy into Python; here a number has a minus sign;
+- what becomes one column has four columns or more;
 - each cell carries its heading in ``data-label``, which page.css shows where the page is narrow;
 - roles say that it is a table, since a browser forgets that when rows and cells are displayed as blocks;
 - a table without a header row (``| | |``) has row headers instead.
@@ -14,9 +16,10 @@ from typing import Any
 from bs4 import BeautifulSoup
 from docutils import nodes
 
-TABLE = re.compile(r'<table class="table">.*?</table>', re.DOTALL)
+TABLE = re.compile(r'<table class="(?:wide )?table">.*?</table>', re.DOTALL)
 ROLES = {"table": "table", "thead, tbody": "rowgroup", "tr": "row", "th": "columnheader", "td": "cell"}
 LEAST = 4  # columns
+HYPHEN = re.compile(r"(?<![\w.)])-(?=\.?\d)")  # that stands for a minus sign
 
 
 def stacked(table: re.Match[str]) -> str:
@@ -25,7 +28,7 @@ def stacked(table: re.Match[str]) -> str:
     headings = [" ".join(heading.get_text().split()) for heading in made.select("thead th")]
     if len(headings) < LEAST:
         return table[0]
-    made.table["class"] = "table stacks"
+    made.table["class"] += ["stacks"]
     for kind, role in ROLES.items():
         for element in made.select(kind):
             element["role"] = role
@@ -47,3 +50,13 @@ def name_rows(app: Any, doctree: nodes.document) -> None:
         if not head.astext().strip():
             head.parent.next_node(nodes.colspec)["stub"] = 1
             head.parent.remove(head)
+
+
+def set_minus_signs(app: Any, doctree: nodes.document) -> None:
+    for raw in doctree.findall(nodes.raw):
+        if 'class="results"' in raw.astext():
+            raw.children = [nodes.Text(HYPHEN.sub("−", raw.astext()))]
+    for table in doctree.findall(nodes.table):
+        for text in list(table.findall(nodes.Text)):
+            if HYPHEN.search(text) and not isinstance(text.parent, (nodes.literal, nodes.math)):
+                text.parent.replace(text, nodes.Text(HYPHEN.sub("−", text)))
