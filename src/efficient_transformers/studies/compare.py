@@ -37,17 +37,19 @@ from ..training.loop import TrainingConfig, train
 from . import evidence, screening
 from .cost import effective_parameters
 from .evidence import Comparison
-from .protocol import SEEDS, Entry, Study, Trial, chosen_rate, key_of, tuning_trials
+from .protocol import SEEDS, Entry, Study, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
 from .trials import execute_trial
 
 Build = Callable[..., nn.Module]
+SHORTEST = 4096  # tokens of a part of the text
 BLOCKS = 56  # of 1,024 tokens, that each score is of
 ENOUGH, FEWEST = 200, 20  # steps, below which seeds are given up, and below which nothing is judged
 TUNING = 8.0  # runs that the choice of a rate takes: five, and six more where the curve is not smooth
-SCORES = {"tuning": 70, "reported": 110}  # what the scores of a run take, in steps
+READ = {"tuning": 68_000, "reported": 106_000}  # what a run's scores cost, in tokens of training: a third of those read
 ALIKE = 0.02  # two steps are as long, up to this share
-MARGIN = 0.9  # of the minutes are planned
+MARGIN, LATEST = 0.9, 1.05  # of the minutes: what is planned, and after what no run begins that would end later
+RATES = (2e-3, 4e-3, 8e-3)  # where tuning starts: short runs want high rates
 PLAN, RECORDS, CARD, FIGURE = "plan.json", "records.jsonl", "card.md", "figure.png"
 
 
@@ -112,7 +114,8 @@ def function_of(path: str) -> Build:
     expected = f"one of {', '.join(model_names())}, or file.py:function"
     require(bool(file) and Path(file).is_file(), "the model", path, expected)
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
-    assert spec is not None and spec.loader is not None, "a file that was found"
+    assert spec is not None, "a file that was found"
+    assert spec.loader is not None, "of a file"
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look for their module there
     try:
@@ -189,6 +192,7 @@ class Plan:
             batch_size=self.batch_size,
             corpus=self.corpus,
             seeds=SEEDS[: self.seeds],
+            rates=RATES,
             size=self.size,
             scored="test" if has_test(self.corpus) else "validation",
             subwords=self.subwords,
@@ -217,10 +221,14 @@ class Plan:
         pairs = {"equal steps": ((made["variant"].key, made["baseline"].key),)}
         return Study("comparison", f"Is {self.variant} better than {self.baseline}?", tuple(made.values()), pairs)
 
+    def scoring(self, role: str) -> float:
+        """What the scores of a run cost, in steps."""
+        return READ[role] / self.batch_size / self.seq_len
+
     def cost(self, steps: float, seeds: int) -> float:
         """Seconds that it would take with so many steps and seeds, if each step took what was measured."""
         whole, ratio = self.seconds["baseline"], self.seconds["variant"] / self.seconds["baseline"]
-        tuning, reported = (steps + SCORES[role] for role in ("tuning", "reported"))
+        tuning, reported = (steps + self.scoring(role) for role in ("tuning", "reported"))
         tuned = TUNING * tuning + seeds * reported
         extra = seeds * reported if abs(ratio - 1) > ALIKE else 0.0
         return whole * ((1 + ratio + len(self.depths)) * tuned + extra) / self.processes
@@ -317,17 +325,31 @@ def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> 
     return plan.settled()
 
 
-def trials(plan: Plan, records: list[Record]) -> list[Trial]:
-    """What is to be run next, in order: rates of all entries, then seed by seed, so that it can end after any seed."""
+def rate_for(entry: Entry, records: list[Record]) -> float | None:
+    """The chosen rate, or the best of those that there was time to try; None if none was."""
+    entry = entry.rate_of or entry
+    losses = tried(entry, records)
+    return chosen_rate(entry, records) or min(losses, key=losses.__getitem__, default=None)
+
+
+def trials(plan: Plan, records: list[Record], *, tune: bool = True) -> list[Trial]:
+    """What is to be run next, in order: rates of all entries, then seed by seed, so that it can end after any seed.
+
+    Raises:
+        ValueError: if the minutes were over before a side had any rate.
+    """
     own = [entry for entry in plan.entries.values() if entry.rate_of is None]
-    if tuning := [trial for entry in own for trial in tuning_trials(entry, records)]:
+    if tune and (tuning := [trial for entry in own for trial in tuning_trials(entry, records)]):
         return tuning
     done = {(key_of(r), r["run"]["training"]["seed"]) for r in records if r["role"] == "reported"}
     missing = []
     for seed in SEEDS[: plan.seeds]:
         for entry in plan.entries.values():
-            rate = chosen_rate(entry, records)
-            assert rate is not None, "tuning is finished"
+            rate = rate_for(entry, records)
+            if rate is None:
+                raise ValueError(
+                    f"minutes is {plan.minutes:g}; expected more: no rate of {entry.name!r} was tried in time"
+                )
             if (entry.key, seed) not in done:
                 missing.append(Trial(entry, "reported", rate, seed))
     return missing
@@ -396,9 +418,13 @@ def compare(
     index, processes = shard
     require(0 <= index < processes, "shard", shard, "the number of this process, from 0, and how many there are")
     require(out is not None or processes == 1, "out", out, "a folder that all processes share")
-    started = time.monotonic()
     sides = {"baseline": Side.of("baseline", against), "variant": Side.of("variant", build)}
     text = load_corpus(corpus, subwords=subwords)
+    for part in ("train", "validation"):
+        enough = f"a text whose part has at least {SHORTEST:,} tokens"
+        require(
+            len(getattr(text, part)) >= SHORTEST, f"the {part} part of {corpus!r}", len(getattr(text, part)), enough
+        )
     folder = Path(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}")
     folder.mkdir(parents=True, exist_ok=True)
     asked: dict[str, Any] = {
@@ -422,37 +448,72 @@ def compare(
             partial.write_text(json.dumps(asdict(plan), indent=1) + "\n", encoding="utf-8")
     if show_progress:
         print(plan, *plan.remarks, sep="\n", flush=True)
-    carry_out(plan, sides, folder, started, show_progress)
+    carry_out(plan, sides, folder, show_progress)
     return judge(plan, read_records(folder / RECORDS), folder)
 
 
-def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, started: float, show_progress: bool) -> None:
+class Clock:
+    """How much of the minutes is used, by all calls, and what runs really take.
+
+    Args:
+        plan: with the minutes, and what a step took when it was made.
+        file: of the records, each with its seconds.
+    """
+
+    def __init__(self, plan: Plan, file: Path) -> None:
+        self.plan, self.file, self.started = plan, file, time.monotonic()
+        self.before = sum(record["seconds"] for record in self.records()) / plan.processes
+
+    def records(self) -> list[Record]:
+        """Those that there are now."""
+        return read_records(self.file) if self.file.exists() else []
+
+    def spent(self) -> float:
+        """Seconds that were used."""
+        return self.before + time.monotonic() - self.started
+
+    def expected(self, entry: Entry, role: str) -> float:
+        """Seconds of a run, by what a step took."""
+        return self.plan.seconds[entry.name.replace(" depth", "")] * (entry.steps + self.plan.scoring(role))
+
+    def is_enough_for(self, trial: Trial, records: list[Record]) -> bool:
+        """Whether a run still fits; of a run that tunes, whether two seeds of all entries fit after it."""
+        entries = {entry.key: entry for entry in self.plan.entries.values()}
+        known = sum(self.expected(entries[key_of(record)], record["role"]) for record in records)
+        pace = sum(record["seconds"] for record in records) / known if known else 1.0
+        needed = self.expected(trial.entry, trial.role)
+        if trial.role == "tuning":
+            needed += 2 * sum(self.expected(entry, "reported") for entry in entries.values()) / self.plan.processes
+        return self.spent() + pace * needed <= 60 * self.plan.minutes * LATEST
+
+
+def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, show_progress: bool) -> None:
     """Train what is missing, until nothing is or the minutes are over."""
-    records = folder / RECORDS
-    before = sum(record["seconds"] for record in read_records(records)) / plan.processes if records.exists() else 0.0
+    clock, tune = Clock(plan, folder / RECORDS), True
 
     def build(name: str, *, vocab_size: int, max_seq_len: int, **options: Any) -> nn.Module:
         side = sides["variant" if name == plan.variant else "baseline"]
         return side.make(vocab_size, max_seq_len, **options)
 
-    while missing := trials(plan, read_records(records) if records.exists() else []):
+    while missing := trials(plan, clock.records(), tune=tune):
         for trial in missing:
-            with claimed(trial.describe(), records, wait=trial is missing[-1]) as ours:
-                if not ours or recorded(trial.describe(), records):
+            run = trial.describe()
+            with claimed(run, clock.file, wait=trial is missing[-1]) as ours:
+                records = clock.records()
+                if not ours or recorded(run, clock.file):
                     continue
-                spent = before + time.monotonic() - started
-                seconds = plan.seconds[trial.entry.name.replace(" depth", "")] * (
-                    trial.entry.steps + SCORES[trial.role]
-                )
-                if trial.role == "reported" and spent + seconds > 60 * plan.minutes * 1.05:
-                    return
+                if not clock.is_enough_for(trial, records):
+                    if trial.role == "reported":
+                        return
+                    tune = False
+                    break
                 if show_progress:
-                    left = max(0.0, plan.minutes - spent / 60)
-                    print(f"{trial.role}: {trial.entry.name}, rate {trial.rate:g}, seed {trial.seed}; "
-                          f"at most {left:.1f} minutes left", flush=True)  # fmt: skip
+                    left = max(0.0, plan.minutes - clock.spent() / 60)
+                    what = f"{trial.role}: {trial.entry.name}, rate {trial.rate:g}, seed {trial.seed}"
+                    print(f"{what}; at most {left:.1f} minutes left", flush=True)
                 begun = time.monotonic()
                 record = execute_trial(plan.study, trial, build, show_progress=show_progress)
-                append_record(record | {"seconds": round(time.monotonic() - begun, 2)}, records)
+                append_record(record | {"seconds": round(time.monotonic() - begun, 2)}, clock.file)
                 break
 
 
@@ -534,7 +595,7 @@ def write_card(
             f"| {name}{in_use(name, pairs)} | {entry.steps:,} | {run['run']['training']['learning_rate']:g} "
             f"| {1000 * timed:.0f} | {run['parameters']:,} | {run['multiply_adds']:,} |"
         )
-    lines += ["", *(f"- {remark}" for remark in (*plan.remarks, *limits(plan, seeds)))]
+    lines += ["", *(f"- {remark}" for remark in (*plan.remarks, *limits(plan, records, seeds)))]
     made = records[0]
     where = f"torch {made['versions']['torch']}, {made['machine']}, {made['device']}"
     lines += ["", f"Text: {plan.corpus}; {plan.batch_size} × {plan.seq_len} tokens a step. {where}.", ""]
@@ -546,14 +607,18 @@ def in_use(name: str, pairs: dict[str, tuple[str, str]]) -> str:
     return "" if any(name in pair for pair in pairs.values()) else " (no verdict)"
 
 
-def limits(plan: Plan, seeds: list[int]) -> Iterator[str]:
+def limits(plan: Plan, records: list[Record], seeds: list[int]) -> Iterator[str]:
     """What the comparison does not show."""
     if "variant" not in plan.depths:
         yield "Depth of the variant not tuned."
+    for entry in plan.entries.values():
+        if tuning_trials(entry, records):
+            count = len(tried(entry.rate_of or entry, records))
+            yield f"The rate of {entry.name} is the best of {count}: the minutes were over before its grid was complete."
     if len(seeds) < plan.seeds:
         yield f"The minutes were over after {len(seeds)} of {plan.seeds} seeds."
     yield f"No leak was found at {plan.seq_len:,} tokens, in train and eval mode, nor across the batch."
-    yield f"It holds for {plan.steps:,} steps, one text, one size and this recipe; leads of this kind can shrink with steps."
+    yield f"It holds for {plan.steps:,} steps, one text, one size and one recipe; a lead can shrink with more steps."
 
 
 def draw(plan: Plan, comparisons: dict[str, Comparison], path: Path) -> None:

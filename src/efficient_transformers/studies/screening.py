@@ -82,12 +82,8 @@ class Probe:
         return (tokens + torch.randint(1, self.vocab_size, tokens.shape, generator=self.random)) % self.vocab_size
 
     def moved(self, tokens: Tensor, original: Tensor) -> Tensor:
-        """Which outputs are others than those of the original, which is read with them: bool ``[batch, seq]``."""
-        found = []
-        for rows in tokens.split(ROWS):
-            logits = self(torch.cat([original, rows]))  # (1 + B, T, V)
-            found.append(self.differs(logits[1:], logits[:1]))
-        return torch.cat(found)
+        """Which outputs are others than those of the original, in as many rows: bool ``[batch, seq]``."""
+        return torch.cat([self.differs(self(rows), self(original.expand_as(rows))) for rows in tokens.split(ROWS)])
 
     def differs(self, logits: Tensor, before: Tensor) -> Tensor:
         """Where logits ``[..., vocab]`` are not the same, up to rounding."""

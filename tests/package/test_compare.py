@@ -1,0 +1,323 @@
+"""A model of one's own, judged: what is refused, what is planned, what a card says, and that a comparison goes on."""
+
+import pytest
+import torch
+from torch import nn
+
+from efficient_transformers import build_model, model_names
+from efficient_transformers.studies import compare as judging
+from efficient_transformers.studies import screening
+from efficient_transformers.studies.compare import Plan, Side, compare, judge
+from efficient_transformers.studies.records import read_records
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
+
+V, T = 65, 32
+
+
+class Plain(nn.Module):
+    """Each token alone, and what a leak adds."""
+
+    def __init__(self, leak=lambda x: x):
+        super().__init__()
+        self.embedding, self.output, self.leak = nn.Embedding(V, 16), nn.Linear(16, V), leak
+        self.norm = nn.BatchNorm1d(16)
+
+    def forward(self, tokens):
+        return self.output(self.leak(self.embedding(tokens)))
+
+
+def next_token(x, at=10):
+    """The channels of one token, in its predecessor."""
+    later = x.clone()
+    later[:, at] = x[:, at] + 0.01 * x[:, at + 1]
+    return later
+
+
+# What is refused before anything is trained
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_no_model_of_the_book_leaks(name):
+    sizes = {"d_model": 16, "n_heads": 2, "max_seq_len": 2 * T}
+    for remark in screening.check_leaks(build_model(name, vocab_size=V, **sizes), T, V):
+        assert remark.startswith("It does not read")
+
+
+@pytest.mark.parametrize(
+    ("leak", "said"),
+    [
+        (next_token, "output 10 changes with token 11"),
+        (lambda x: x + x.mean(1, keepdim=True), "output 0 changes with token 1"),
+        (lambda x: next_token(x, 40) if x.shape[1] > T else x, "at length 64, in eval mode is 'output 40"),
+        (lambda x: x * (1 + 1 / x.shape[1]), "nobody knows its length"),
+        (lambda x: x - x.mean(0, keepdim=True), "a leak across the batch"),
+    ],
+    ids=["one token", "a mean", "beyond the trained length", "the length", "the batch"],
+)
+def test_a_leak_is_refused_with_its_place(leak, said):
+    with pytest.raises(ValueError, match=said):
+        screening.check_leaks(Plain(leak), T, V)
+
+
+def test_a_leak_of_train_mode_alone_is_refused():
+    model = Plain()
+    model.leak = lambda x: model.norm(x.transpose(1, 2)).transpose(1, 2)
+    with pytest.raises(ValueError, match="across the batch is 'in train mode'"):
+        screening.check_leaks(model, T, V)
+
+
+def test_dropout_is_no_leak():
+    model = build_model("transformer", vocab_size=V, d_model=16, n_heads=2, max_seq_len=2 * T, dropout=0.5)
+    assert screening.check_leaks(model, T, V) == []
+
+
+def test_the_map_shows_who_reads_whom():
+    seen = screening.Probe(build_model("transformer", vocab_size=V, d_model=16, n_heads=2), V, training=False)
+    assert torch.equal(seen.dependence(8), torch.ones(8, 8, dtype=torch.bool).tril())
+
+
+def test_a_model_that_knows_the_text_beforehand_is_refused():
+    tokens = torch.randint(V, (2, T))
+    model = build_model("transformer", vocab_size=V, d_model=16, n_heads=2)
+    assert screening.check_start(model, tokens, tokens.roll(-1), V) == []
+    with pytest.raises(ValueError, match=r"the loss before training is 0\.0"):
+        screening.check_start(lambda x: 50.0 * nn.functional.one_hot(x, V), tokens, tokens, V)
+    (remark,) = screening.check_start(lambda x: 50.0 * nn.functional.one_hot(x, V), tokens, (tokens + 1) % V, V)
+    assert "far above ln 65 = 4.17" in remark
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "said"),
+    [
+        (lambda: 5, TypeError, "what build returns is 5; expected a torch.nn.Module"),
+        (lambda: nn.Embedding(V, 7), ValueError, r"the shape of the output is \[2, 32, 7\]"),
+        (lambda: nn.Linear(4, 4), ValueError, "the model fails on tokens"),
+    ],
+    ids=["no module", "shape", "fails"],
+)
+def test_what_makes_no_logits_is_refused(model, error, said):
+    with pytest.raises(error, match=said):
+        screening.require_logits(model(), torch.zeros(2, T, dtype=torch.int64), V)
+
+
+def test_logits_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="expected finite logits"):
+        screening.require_logits(Plain(lambda x: x / 0), torch.zeros(2, T, dtype=torch.int64), V)
+
+
+def test_costs_more_than_five_percent_apart_are_said():
+    assert screening.apart("parameters", 104, 100) == []
+    assert screening.apart("parameters", 112, 100) == ["It has 12% more parameters."]
+    assert screening.apart("parameters", 70, 100) == ["It has 30% fewer parameters."]
+
+
+def test_multiply_adds_of_a_strange_module_are_counted():
+    assert screening.multiply_adds_of(Plain(), T) == 16 * V
+    book = build_model("transformer", vocab_size=V, d_model=16, n_heads=2)
+    strange = nn.Sequential(book)
+    assert screening.multiply_adds_of(strange, T) == pytest.approx(screening.multiply_adds_of(book, T))
+
+
+# Sides
+
+
+SOURCE = """
+from efficient_transformers import build_model
+
+def build(vocab_size, n_layers=2, max_seq_len=16):
+    sizes = {"d_model": 8, "n_heads": 2, "n_layers": n_layers, "max_seq_len": max_seq_len}
+    return build_model("primer-ez", vocab_size=vocab_size, **sizes)
+
+def whole(vocab_size):
+    return build(vocab_size, max_seq_len=1024)
+
+WRONG = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A folder with a variant and a text."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SOURCE)
+    (tmp_path / "text.txt").write_text("the quick brown fox\njumps over the lazy dog. " * 1000)
+    return tmp_path / "mine.py"
+
+
+def test_a_side_is_a_name_a_function_or_a_place_in_a_file(file):
+    named, placed, given = (Side.of("variant", what) for what in ("transformer", "mine.py:build", Plain))
+    assert (named.n_layers, placed.n_layers, given.n_layers) == (4, 2, None)
+    assert placed.make(V, 24).max_seq_len == 24
+    assert given.source == "test_compare:Plain"
+    assert Side.of("variant", "hourglass").n_layers is None  # a hierarchy has no one depth
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("mine.py:nothing", r"the function of mine.py is 'nothing'; expected one of its functions: \['build"),
+        ("mine.py:WRONG", "the function of mine.py is 'WRONG'"),
+        ("his.py:build", "the model is 'his.py:build'; expected one of transformer"),
+        ("perceiver", "the model is 'perceiver'"),
+        ("broken.py:build", "broken.py fails when it is executed: ZeroDivisionError: division by zero"),
+    ],
+)  # fmt: skip
+def test_what_is_no_side_is_refused(file, what, said):
+    file.with_name("broken.py").write_text("1 / 0")
+    with pytest.raises(ValueError, match=said):
+        Side.of("variant", what)
+
+
+# The plan
+
+
+def planned(minutes=30.0, processes=1, depths=(4, 4), seconds=(0.065, 0.08, 0.035, 0.04), **changes):
+    names = ("baseline", "variant")
+    halves = {f"{name}, half": s for name, s in zip(names, seconds[2:], strict=True)}
+    plan = Plan(
+        variant="mine.py:build", baseline="transformer", checksums=(None, None), corpus="shakespeare-with-test",
+        subwords=None, seq_len=256, batch_size=4, minutes=minutes, processes=processes,
+        depths=dict(zip(names, depths, strict=False)), seconds=dict(zip(names, seconds[:2], strict=True)) | halves,
+        size="0.8M", steps=0, seeds=0, remarks=(),
+    )  # fmt: skip
+    return Plan(**(vars(plan) | changes))
+
+
+def test_minutes_buy_steps_and_few_of_them_cost_seeds():
+    found = [planned(minutes).settled() for minutes in (3000, 120, 30, 15, 10, 6)]
+    assert [plan.seeds for plan in found] == sorted((plan.seeds for plan in found), reverse=True)
+    assert [plan.steps for plan in found[:2]] == sorted((plan.steps for plan in found[:2]), reverse=True)
+    assert found[0].seeds == 5
+    assert found[-1].seeds == 2
+    for plan in found:
+        assert plan.cost(plan.steps, plan.seeds) <= 60 * plan.minutes * 0.9
+        assert plan.cost(plan.steps + 1, plan.seeds) > 60 * plan.minutes * 0.9
+    assert planned(30, processes=2).settled().steps > found[2].steps
+
+
+def test_fewer_seeds_are_said_to_cost_certainty():
+    assert "times as wide as one of 5" in str(planned(6).settled())
+    assert "as wide" not in str(planned(3000).settled())
+
+
+def test_minutes_too_few_for_anything_are_refused_with_how_many_are_needed():
+    with pytest.raises(ValueError, match=r"minutes is 0.1; expected at least (\d+\.?\d*) on this machine") as refused:
+        planned(0.1).settled()
+    least = float(str(refused.value).split("at least ")[1].split()[0])
+    assert planned(least).settled().seeds == 2
+
+
+def test_in_equal_time_a_slower_variant_makes_fewer_steps_at_the_same_rate():
+    plan = planned(30).settled()
+    slower = plan.entries["variant in time"]
+    assert slower.steps == round(plan.steps * 65 / 80)
+    assert slower.rate_of == plan.entries["variant"]
+    assert plan.entries["variant, half"].options == {"n_layers": 2}
+    assert "variant in time" not in planned(30, seconds=(0.065, 0.0655, 0.035, 0.035)).settled().entries
+
+
+# All of it, small
+
+
+@pytest.fixture
+def small(file, monkeypatch):
+    """Comparisons of a moment, whose plan does not depend on the clock."""
+    monkeypatch.setattr(judging, "BLOCKS", 2)
+    monkeypatch.setattr(judging, "ENOUGH", 4)
+    monkeypatch.setattr(judging, "FEWEST", 4)
+    monkeypatch.setattr(judging, "READ", {"tuning": 0, "reported": 0})
+    seconds = {"baseline": 0.5, "variant": 0.6, "baseline, half": 0.3, "variant, half": 0.35}
+    monkeypatch.setattr(judging, "seconds_per_step", lambda models, *_: {name: seconds[name] for name in models})
+    return {"corpus": "text.txt", "seq_len": 16, "batch_size": 4, "minutes": 4.0, "show_progress": False}
+
+
+def baseline(vocab_size, n_layers=2):
+    return build_model("transformer", vocab_size=vocab_size, d_model=8, n_heads=2, n_layers=n_layers)
+
+
+@pytest.mark.slow
+def test_a_comparison_ends_with_a_card_and_a_figure_and_goes_on_where_it_was_left(small, file):
+    whole = compare("mine.py:build", baseline, out="whole", **small)
+    assert whole.card == (whole.folder / "card.md").read_text()
+    assert (whole.folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert list(whole.comparisons) == ["equal steps", "equal time"]
+    assert "Depth of the variant not tuned" not in whole.card
+    lines = (whole.folder / "records.jsonl").read_text().splitlines()
+    part = file.with_name("part")
+    part.mkdir()
+    (part / "plan.json").write_bytes((whole.folder / "plan.json").read_bytes())
+    kept = len(lines) - 4
+    (part / "records.jsonl").write_text("\n".join(lines[:kept]) + "\n" + lines[kept][:50])  # cut off
+    with pytest.warns(UserWarning, match="is not a record"):
+        again = compare("mine.py:build", baseline, out="part", **small)
+    assert again.card == whole.card
+    assert judge(Plan.read(part / "plan.json"), read_records(whole.folder / "records.jsonl"), part).card == whole.card
+
+
+@pytest.mark.slow
+def test_a_variant_of_one_depth_says_so_and_the_half_deep_baseline_has_no_verdict(small):
+    found = compare("mine.py:whole", baseline, out="one", **small)
+    assert "- Depth of the variant not tuned." in found.card
+    assert "| baseline, half (no verdict) |" in found.card
+
+
+@pytest.mark.slow
+def test_the_baseline_against_itself_is_the_same_run_for_run(small):
+    found = compare(baseline, baseline, out="same", **small)
+    assert found.comparisons == {}
+    assert found.card.count("no: the runs are the same") == 2
+
+
+@pytest.mark.slow
+def test_another_question_in_the_same_folder_is_refused(small, file):
+    compare("mine.py:build", baseline, out="whole", **small | {"minutes": 4.0})
+    with pytest.raises(ValueError, match=r"minutes of whole/plan.json is 4.0; expected 5.0"):
+        compare("mine.py:build", baseline, out="whole", **small | {"minutes": 5.0})
+    file.write_text(SOURCE + "\n# changed")
+    with pytest.raises(ValueError, match=r"checksums of whole/plan\.json"):
+        compare("mine.py:build", baseline, out="whole", **small)
+
+
+@pytest.mark.slow
+def test_when_the_minutes_are_over_complete_seeds_are_judged(small, monkeypatch):
+    """In a plan of four seeds, on a clock that runs too fast."""
+    made = judging.make_plan
+    monkeypatch.setattr(judging, "make_plan", lambda *a: Plan(**(vars(made(*a)) | {"seeds": 4})))
+    clock = iter(range(0, 10**6, 3))
+    monkeypatch.setattr(judging.time, "monotonic", lambda: next(clock))
+    found = compare("mine.py:build", baseline, out="short", **small | {"minutes": 7.0})
+    records = read_records(found.folder / "records.jsonl")
+    assert sum(record["seconds"] for record in records) <= 7.0 * 60 * 1.1
+    assert "The minutes were over after" in found.card
+    assert "minutes were over before its grid was complete" in found.card
+
+
+def test_a_plan_that_is_none_is_refused(small, file):
+    file.with_name("odd").mkdir()
+    (file.parent / "odd" / "plan.json").write_text("[]")
+    with pytest.raises(ValueError, match="is not the plan of a comparison"):
+        compare("mine.py:build", baseline, out="odd", **small)
+
+
+BAD = {
+    ("compare",): "the following arguments are required: build",
+    ("compare", "nowhere.py:build"): "the model is 'nowhere.py:build'",
+    ("compare", "mine.py:build", "--shard", "2/2"): "shard is (2, 2)",
+    ("compare", "mine.py:build", "--shard", "one"): "shard is 'one'; expected two numbers",
+    ("compare", "mine.py:build", "--shard", "0/2"): "out is None; expected a folder that all processes share",
+    ("compare", "mine.py:build", "--against", "perceiver"): "the model is 'perceiver'",
+    ("compare", "mine.py:build", "--minutes", "nan"): "minutes is nan; expected a finite number",
+    ("compare", "mine.py:build", "--corpus", "none.txt"): "none.txt",
+}
+
+
+@pytest.mark.parametrize("line", BAD, ids=" ".join)
+def test_a_bad_comparison_ends_in_one_line(file, command, line):
+    code, _, err = command(*line)
+    assert (code, err.count("\n")) == (2, 1)
+    assert BAD[line] in err
+
+
+def test_help_says_that_the_file_is_executed(command):
+    assert "is executed" in command("compare", "--help")[1]
