@@ -1,5 +1,8 @@
 """A model of one's own, judged: what is refused, what is planned, what a card says, and that a comparison goes on."""
 
+import math
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +10,7 @@ from torch import nn
 from efficient_transformers import build_model, model_names
 from efficient_transformers.studies import compare as judging
 from efficient_transformers.studies import screening
-from efficient_transformers.studies.compare import Plan, Side, compare, judge
+from efficient_transformers.studies.compare import Plan, Side, compare
 from efficient_transformers.studies.records import read_records
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
@@ -227,70 +230,98 @@ def small(file, monkeypatch):
     monkeypatch.setattr(judging, "ENOUGH", 4)
     monkeypatch.setattr(judging, "FEWEST", 4)
     monkeypatch.setattr(judging, "READ", {"tuning": 0, "reported": 0})
-    seconds = {"baseline": 0.5, "variant": 0.6, "baseline, half": 0.3, "variant, half": 0.35}
+    seconds = {"baseline": 5.0, "variant": 6.0, "baseline, half": 3.0, "variant, half": 3.5}
     monkeypatch.setattr(judging, "seconds_per_step", lambda models, *_: {name: seconds[name] for name in models})
-    return {"corpus": "text.txt", "seq_len": 16, "batch_size": 4, "minutes": 4.0, "show_progress": False}
+    return {"corpus": "text.txt", "seq_len": 16, "batch_size": 4, "minutes": 40.0, "show_progress": False}
+
+
+@pytest.fixture
+def recorded(small, monkeypatch):
+    """The same, whose runs are not trained: losses lie on a smooth curve, 0.05 lower for the variant."""
+
+    def execute(study, trial, build, **_):
+        entry, rate = trial.entry, trial.rate
+        lead = 0.05 * entry.name.startswith("variant") + 0.01 * (len(entry.options) > 0)
+        loss = 2 - lead + 0.1 * math.log(rate / 5e-3) ** 2 + 0.003 * math.sin(100 * trial.seed + len(entry.label))
+        scored = {"loss": loss, "blocks": [loss, loss]}
+        build(entry.model, vocab_size=V, max_seq_len=16, **entry.options)
+        return {
+            "protocol": 3, "role": trial.role, "run": trial.describe(), "validation": scored, "test": scored,
+            "parameters": 5, "multiply_adds": 7, "versions": {"torch": "2"}, "machine": "none", "device": "cpu",
+        }  # fmt: skip
+
+    monkeypatch.setattr(judging, "execute_trial", execute)
+    return small
 
 
 def baseline(vocab_size, n_layers=2):
     return build_model("transformer", vocab_size=vocab_size, d_model=8, n_heads=2, n_layers=n_layers)
 
 
-@pytest.mark.slow
-def test_a_comparison_ends_with_a_card_and_a_figure_and_goes_on_where_it_was_left(small, file):
-    whole = compare("mine.py:build", baseline, out="whole", **small)
+def test_a_comparison_ends_with_a_card_and_a_figure_and_goes_on_where_it_was_left(recorded, file):
+    whole = compare("mine.py:build", baseline, out="whole", **recorded)
     assert whole.card == (whole.folder / "card.md").read_text()
     assert (whole.folder / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert list(whole.comparisons) == ["equal steps", "equal time"]
-    assert "Depth of the variant not tuned" not in whole.card
+    assert {name: (found.told_apart, round(found.mean, 2)) for name, found in whole.comparisons.items()} == {
+        "equal steps": (True, -0.05),
+        "equal time": (True, -0.05),
+    }
+    assert "| variant, half |" in whole.card  # half as deep, both end lower by 0.01
+    assert "| variant in time (no verdict) |" in whole.card
     lines = (whole.folder / "records.jsonl").read_text().splitlines()
+    assert len(lines) == 4 * 5 + 5 * 5  # four entries with a grid of five rates, five with five seeds
     part = file.with_name("part")
     part.mkdir()
     (part / "plan.json").write_bytes((whole.folder / "plan.json").read_bytes())
-    kept = len(lines) - 4
-    (part / "records.jsonl").write_text("\n".join(lines[:kept]) + "\n" + lines[kept][:50])  # cut off
+    (part / "records.jsonl").write_text("\n".join(lines[:33]) + "\n" + lines[33][:50])  # cut off
     with pytest.warns(UserWarning, match="is not a record"):
-        again = compare("mine.py:build", baseline, out="part", **small)
+        again = compare("mine.py:build", baseline, out="part", **recorded)
     assert again.card == whole.card
-    assert judge(Plan.read(part / "plan.json"), read_records(whole.folder / "records.jsonl"), part).card == whole.card
 
 
-@pytest.mark.slow
-def test_a_variant_of_one_depth_says_so_and_the_half_deep_baseline_has_no_verdict(small):
-    found = compare("mine.py:whole", baseline, out="one", **small)
+def test_two_processes_do_as_much_as_one(recorded):
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(compare, "mine.py:build", baseline, out="two", shard=(1, 2), **recorded)
+        ours = compare("mine.py:build", baseline, out="two", shard=(0, 2), **recorded)
+    assert other.result().card == ours.card
+    runs = [(r["role"], r["run"]) for r in read_records(ours.folder / "records.jsonl")]
+    assert all(runs.count(run) == 1 for run in runs)
+
+
+def test_a_variant_of_one_depth_says_so_and_the_half_deep_baseline_has_no_verdict(recorded):
+    found = compare("mine.py:whole", baseline, out="one", **recorded)
     assert "- Depth of the variant not tuned." in found.card
     assert "| baseline, half (no verdict) |" in found.card
 
 
-@pytest.mark.slow
-def test_the_baseline_against_itself_is_the_same_run_for_run(small):
-    found = compare(baseline, baseline, out="same", **small)
+def test_the_baseline_against_itself_is_the_same_run_for_run(recorded, monkeypatch):
+    judge_ = judging.by_entry
+    monkeypatch.setattr(judging, "by_entry", lambda *a: {name: {0: 2.0, 1: 2.1} for name in judge_(*a)})
+    found = compare("mine.py:build", baseline, out="same", **recorded)
     assert found.comparisons == {}
     assert found.card.count("no: the runs are the same") == 2
 
 
-@pytest.mark.slow
-def test_another_question_in_the_same_folder_is_refused(small, file):
-    compare("mine.py:build", baseline, out="whole", **small | {"minutes": 4.0})
-    with pytest.raises(ValueError, match=r"minutes of whole/plan.json is 4.0; expected 5.0"):
-        compare("mine.py:build", baseline, out="whole", **small | {"minutes": 5.0})
+def test_another_question_in_the_same_folder_is_refused(recorded, file):
+    compare("mine.py:build", baseline, out="whole", **recorded)
+    with pytest.raises(ValueError, match=r"minutes of whole/plan.json is 40.0; expected 50.0"):
+        compare("mine.py:build", baseline, out="whole", **recorded | {"minutes": 50.0})
     file.write_text(SOURCE + "\n# changed")
     with pytest.raises(ValueError, match=r"checksums of whole/plan\.json"):
-        compare("mine.py:build", baseline, out="whole", **small)
+        compare("mine.py:build", baseline, out="whole", **recorded)
 
 
 @pytest.mark.slow
 def test_when_the_minutes_are_over_complete_seeds_are_judged(small, monkeypatch):
-    """In a plan of four seeds, on a clock that runs too fast."""
-    made = judging.make_plan
-    monkeypatch.setattr(judging, "make_plan", lambda *a: Plan(**(vars(made(*a)) | {"seeds": 4})))
-    clock = iter(range(0, 10**6, 3))
+    """Real runs, on a clock that is too fast for a grid of rates and for all seeds."""
+    clock = iter(range(0, 10**6, 60))
     monkeypatch.setattr(judging.time, "monotonic", lambda: next(clock))
-    found = compare("mine.py:build", baseline, out="short", **small | {"minutes": 7.0})
+    found = compare("mine.py:build", baseline, out="short", **small)
     records = read_records(found.folder / "records.jsonl")
-    assert sum(record["seconds"] for record in records) <= 7.0 * 60 * 1.1
+    assert sum(record["seconds"] for record in records) <= 40 * 60 * 1.1
+    assert {record["role"] for record in records} == {"tuning", "reported"}
     assert "The minutes were over after" in found.card
-    assert "minutes were over before its grid was complete" in found.card
+    assert "minutes were over before its grid was whole" in found.card
 
 
 def test_a_plan_that_is_none_is_refused(small, file):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -333,13 +334,14 @@ def rate_for(entry: Entry, records: list[Record]) -> float | None:
 
 
 def trials(plan: Plan, records: list[Record], *, tune: bool = True) -> list[Trial]:
-    """What is to be run next, in order: rates of all entries, then seed by seed, so that it can end after any seed.
+    """What is to be run next, in order: rates of all entries in turn, then seed by seed, so that it can end soon.
 
     Raises:
         ValueError: if the minutes were over before a side had any rate.
     """
     own = [entry for entry in plan.entries.values() if entry.rate_of is None]
-    if tune and (tuning := [trial for entry in own for trial in tuning_trials(entry, records)]):
+    turns = zip_longest(*(tuning_trials(entry, records) for entry in own)) if tune else ()
+    if tuning := [trial for turn in turns for trial in turn if trial is not None]:
         return tuning
     done = {(key_of(r), r["run"]["training"]["seed"]) for r in records if r["role"] == "reported"}
     missing = []
@@ -479,8 +481,8 @@ class Clock:
     def is_enough_for(self, trial: Trial, records: list[Record]) -> bool:
         """Whether a run still fits; of a run that tunes, whether two seeds of all entries fit after it."""
         entries = {entry.key: entry for entry in self.plan.entries.values()}
-        known = sum(self.expected(entries[key_of(record)], record["role"]) for record in records)
-        pace = sum(record["seconds"] for record in records) / known if known else 1.0
+        ratios = [r["seconds"] / self.expected(entries[key_of(r)], r["role"]) for r in records]
+        pace = statistics.median(ratios) if len(ratios) > 2 else 1.0  # the first run also imports what it needs
         needed = self.expected(trial.entry, trial.role)
         if trial.role == "tuning":
             needed += 2 * sum(self.expected(entry, "reported") for entry in entries.values()) / self.plan.processes
@@ -614,7 +616,7 @@ def limits(plan: Plan, records: list[Record], seeds: list[int]) -> Iterator[str]
     for entry in plan.entries.values():
         if tuning_trials(entry, records):
             count = len(tried(entry.rate_of or entry, records))
-            yield f"The rate of {entry.name} is the best of {count}: the minutes were over before its grid was complete."
+            yield f"The rate of {entry.name} is the best of {count}: the minutes were over before its grid was whole."
     if len(seeds) < plan.seeds:
         yield f"The minutes were over after {len(seeds)} of {plan.seeds} seeds."
     yield f"No leak was found at {plan.seq_len:,} tokens, in train and eval mode, nor across the batch."
