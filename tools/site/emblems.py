@@ -3,7 +3,7 @@
 What is notable:
 - one motif each, which a reader of the chapter has met there: what the last token attends to, the squared ReLU, the
   three inputs of attention, eight tokens that become two, one weight for each distance, losses that fall;
-- shapes have one of four classes, which landing.css colors: ``ink``, ``thin``, ``full`` and ``soft``.
+- shapes have one of five classes, which landing.css colors: ``ink``, ``thin``, ``full`` and ``soft``.
 """
 
 from __future__ import annotations

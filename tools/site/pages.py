@@ -163,13 +163,13 @@ def explained(module: str, name: str) -> str:
 
 
 def part_list(lines: list[str]) -> None:
-    """Part the list of a module's docstring from the words before it."""
+    """Part the list of a docstring from the words before it."""
     if "What is notable:" in lines:
         lines.insert(lines.index("What is notable:") + 1, "")
 
 
 def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Say where the book explains an entry."""
+    """Part an entry's list from its words, and say where the book explains it."""
     part_list(lines)
     # Plain Sphinx also asks for what a module imports, before it leaves it out.
     if what in ("class", "function") and name.startswith(f"{obj.__module__}."):
