@@ -3,11 +3,11 @@ BIN = .venv/bin
 QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
 TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
-FILES = $(shell find * \( -name '.*' -o -name _build -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
+FILES = $(shell find * \( -name '.*' -o -name _build -o -name mine -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book pdf offline sphinx linkcheck lint quick package test test-long notebooks benchmarks bench gpu serve
-.PHONY: pictures workflows audit clean repository requirements
+.PHONY: help book lab pdf offline sphinx linkcheck lint quick package test test-lab test-long notebooks benchmarks
+.PHONY: bench gpu serve pictures workflows audit clean repository requirements
 
 help:                       ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -19,6 +19,16 @@ book: _build/ready          ## the site, at _build/html/index.html
 _build/ready: .venv/ready $(FILES)
 	rm -rf _build/html _build/.doctrees
 	$(BIN)/jupyter-book build . -W -n --keep-going
+	touch $@
+
+lab: .venv/ready .lab/ready ## JupyterLab, with the notebooks copied to mine/, which stays as you leave it
+	$(BIN)/python -m tools.make.lab
+
+# Apart from .venv, which holds what the book is built with and nothing else; the kernel is that of .venv.
+.lab/ready: .venv/ready
+	$(PYTHON) -m venv .lab
+	.lab/bin/pip install --quiet --disable-pip-version-check jupyterlab==4.6.6 jupyterlab_widgets==3.0.17
+	$(BIN)/python -m ipykernel install --prefix .lab --name python3 --display-name "Python 3"
 	touch $@
 
 pdf: book                   ## the whole book as one PDF, at _build/book.pdf; needs Chromium
@@ -51,8 +61,11 @@ package:                    ## the tests of the package, in whatever environment
 test: lint book             ## lint, then all but the long tests, the notebooks included: before a commit
 	$(PYTEST) $(TOGETHER) --nbval tests notebooks
 
+test-lab: .venv/ready .lab/ready ## the notebooks as a reader of JupyterLab has them; needs Chromium
+	$(PYTEST) -m long tests/chapters/test_lab.py
+
 # At last each notebook runs twice: does it leave something behind that changes its next run?
-test-long: book             ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
+test-long: book .lab/ready  ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
 	HYPOTHESIS_PROFILE=long $(PYTEST) $(TOGETHER) -m 'long or not long' tests
 	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest $(TOGETHER) --nbval .
 	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
@@ -98,7 +111,7 @@ audit: .audit/ready         ## known vulnerabilities of what the book is built w
 	touch $@
 
 clean:                      ## remove what make made
-	rm -rf .venv .audit .sphinx _build
+	rm -rf .venv .audit .lab .sphinx _build
 
 repository:                 ## write the repository's address wherever it stands
 	$(PYTHON) -m tools.make.repository $(URL)

@@ -1,7 +1,10 @@
-"""The models that ship in Chromium: the size of what is loaded, and tokens per second, also on a slow phone.
+"""The book in Chromium: how long a chapter keeps its reader waiting; how large and fast the models that ship are.
 
 python benchmarks/browser.py [NAME ...]      on a quiet machine; Chromium throttles pages, not workers, so that the
                                              slowed runs are those of a page's own thread
+
+Blocking time is what each task of a page's thread takes beyond 50 ms, on a processor four times as slow; time
+is that of the thread, so that a busy machine adds less. `make book` makes the pages.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from statistics import median
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -43,6 +47,32 @@ IN_WORKER = """model => new Promise(resolve => {
 })"""
 
 
+TRACED = ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"]
+SLOWER, LONG = 4, 50  # times; milliseconds
+
+
+def blocking(chromium: Browser, address: str) -> tuple[float, int]:
+    """Milliseconds of blocking, and nodes, of one page in an empty browser of a desktop's size."""
+    tab = chromium.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    chromium.start_tracing(page=tab, categories=TRACED)
+    tab.goto(address, wait_until="load")
+    tab.wait_for_timeout(1500)
+    events = json.loads(chromium.stop_tracing())["traceEvents"]
+    page = next(e for e in events if e["name"] == "ParseHTML" and address in str(e["args"]))
+    tasks = [e for e in events if e["name"].endswith("RunTask") and (e["pid"], e["tid"]) == (page["pid"], page["tid"])]
+    nodes = tab.evaluate("document.querySelectorAll('*').length")
+    tab.context.close()
+    return sum(max(0, SLOWER * e.get("tdur", 0) / 1000 - LONG) for e in tasks), nodes
+
+
+def chapters(chromium: Browser) -> None:
+    site = ROOT / "_build" / "html"
+    with browser.served(site, browser.CompressingHandler) as home:
+        for page in sorted(site.glob("notebooks/0*.html")):
+            found = [blocking(chromium, f"{home}/notebooks/{page.name}") for _ in range(3)]
+            print(f"{page.stem}: blocked for {median(ms for ms, _ in found):.0f} ms, {found[0][1]:,} nodes", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=pretrained_names())
@@ -52,6 +82,7 @@ def main() -> None:
         print(f"{' and '.join(scripts)}: {size / 1000:.1f} kB compressed")
     with sync_playwright() as playwright:
         chromium = browser.launch(playwright)
+        chapters(chromium)
         for name in names:
             folder = pretrained.SHIPPED / name
             weights = (folder / saving.WEIGHTS).read_bytes()

@@ -5,6 +5,7 @@
 (() => {
 "use strict";
 const LIMIT = 1000;  // characters that one run writes
+const MANY = 4096;  // characters that are shown, whatever was pasted
 const SLICE = 30;  // milliseconds of writing between two looks at the page
 const MOST = 6;  // nats of surprise that have the full tint: one in 400
 const OWN = "own", FILES = ["model.safetensors", "config.json", "vocabulary.json"];
@@ -161,7 +162,7 @@ class Slot {
     });
     this.box = make("div", { class: "models-drop" },
       make("p", {}, "Drop a model’s folder here, or choose its three files. They stay on this machine: nothing is sent."),
-      labelled("its folder", input({ webkitdirectory: true })), labelled("or its files", input({})));
+      labelled("Its folder", input({ webkitdirectory: true })), labelled("Or its files", input({})));
     this.box.ondragover = (event) => event.preventDefault();
     this.box.ondrop = (event) => {
       event.preventDefault();
@@ -181,6 +182,10 @@ class Slot {
   get title() {
     if (this.chosen === OWN) return `your ${this.given?.config?.name ?? "model"}`;
     return this.select.selectedOptions[0].text.replace(/ \([^)]*\)$/, "");
+  }
+  /** How many characters it reads, where that is known before it is loaded. */
+  get context() {
+    return Number(this.chosen === OWN ? this.given?.config?.max_seq_len : this.select.selectedOptions[0].dataset.context) || Infinity;
   }
   /** The reader's own files: loaded at once, so that what is wrong with them is said at once. */
   take(files) {
@@ -209,6 +214,7 @@ class Slot {
     this.reader ??= new Reader((warning) => this.say((this.warning = warning)));
     const model = name === OWN ? this.given : await fetch_shipped(this.folder, name);
     this.config = (await this.reader.ask("load", model)).config;
+    this.known = new Set(model.vocabulary.characters);  // of bytes, none: then it reads every character
     this.loaded = name;
     this.say(this.warning ?? "");
   }
@@ -302,14 +308,26 @@ class App {
       onchange: () => this.changed(),
     };
     this.slots = [
-      new Slot(root, "model", { chosen: this.asked.get("a") || "primer-ez", ...about }),
-      new Slot(root, "beside it", { optional: true, chosen: this.asked.get("b") ?? "", ...about }),
+      new Slot(root, "Model", { chosen: this.asked.get("a") || "primer-ez", ...about }),
+      new Slot(root, "Beside it", { optional: true, chosen: this.asked.get("b") ?? "", ...about }),
     ];
     this.menus = make("div", { class: "models-row menus" }, ...this.slots.map((slot) => slot.element));
     this.input = make("textarea", { rows: 2, spellcheck: "false" });
     this.input.value = this.asked.get("text") ?? root.dataset.text;
-    this.line = labelled(label, this.input);
+    this.count = make("output");
+    this.line = labelled(label, this.input, this.count);
+    this.input.addEventListener("input", () => this.measure());
+    this.measure();
     this.turn = Promise.resolve();
+  }
+  /** As many characters as all chosen models read. */
+  get context() {
+    return Math.min(...this.used.map((slot) => slot.context));
+  }
+  measure() {
+    const length = [...this.input.value].length, most = this.context;
+    this.count.textContent = most < Infinity ? `${length.toLocaleString("en")} of ${most}` : "";
+    this.count.classList.toggle("too-many", length > most);
   }
   /** A saved address may ask for a name that a model no longer has. */
   rename(slot) {
@@ -329,7 +347,16 @@ class App {
   fail(error) {
     const text = error.message.replace(/^(the|a|an) /, (word) => word[0].toUpperCase() + word.slice(1));
     this.error.textContent = text + (/[.?!…]$/.test(text) ? "" : ".");
+    if (error.unknown) this.offer(error.unknown);
     this.status.textContent = "";
+  }
+  /** To go on without the characters that a model never saw. */
+  offer(unknown) {
+    this.error.append(" ", button(`Leave out ${unknown.slice(0, 5).join(" ")}${unknown.length > 5 ? " …" : ""} and ${this.verb}`, () => {
+      this.input.value = [...this.input.value].filter((c) => !unknown.includes(c)).join("");
+      this.input.dispatchEvent(new Event("input"));
+      this.again();
+    }));
   }
   act(action) {
     this.error.textContent = "";
@@ -341,11 +368,18 @@ class App {
   }
   /** Another model was chosen: what is shown is not its work. */
   changed() {
+    this.measure();
     this.queue(() => this.forget());
   }
   async prepare() {
     if (!this.input.value) throw new Error("The text is empty. Type at least one character.");
-    for (const slot of this.used) await slot.ready();
+    for (const slot of this.used) {
+      await slot.ready();
+      const unknown = slot.known.size ? [...new Set(this.input.value)].filter((c) => !slot.known.has(c)) : [];
+      const few = `${unknown.slice(0, 5).map(spoken).join(", ")} ${unknown.length === 1 ? "is" : "are"}`;
+      const said = `${few} not among the ${slot.known.size} characters of ${slot.title}.`;
+      if (unknown.length) throw Object.assign(new Error(said), { unknown });
+    }
     history.replaceState(null, "", this.link());
   }
 }
@@ -359,7 +393,7 @@ class Writing {
     const look = (place) => this.look(place).catch((error) => app.fail(error));
     this.text = new Text(`What ${slot.title} wrote`, look);
     const say = (place) => (place >= this.pieces.length ? "the next one" : `${place + 1} of ${this.pieces.length}`);
-    [this.place, this.placer] = slider("character", { min: 0, max: 0, value: 0 }, say);
+    [this.place, this.placer] = slider("Character", { min: 0, max: 0, value: 0 }, say);
     this.place.oninput = () => look(Number(this.place.value));
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
     this.closer = make("a", { class: "models-closer" }, "Read this closely");
@@ -369,7 +403,8 @@ class Writing {
       make("div", { class: "models-split" },
         make("div", {}, this.text.element, this.placer, this.said, this.closer),
         this.bars.element));
-    this.text.add([...app.input.value].map((text) => ({ text })), () => null);
+    const read = [...app.input.value.slice(0, 2 * MANY)].slice(0, Math.min(MANY, app.context));
+    this.text.add(read.map((text) => ({ text })), () => null);
   }
   shade(piece) {
     return piece.surprise === null ? null : piece.surprise / MOST;
@@ -419,9 +454,10 @@ class Writing {
 
 class WritePage extends App {
   constructor(root) {
-    super(root, "your text, which it continues");
+    super(root, "Your text, which it continues");
+    [this.verb, this.again] = ["run", () => this.run()];
     const of = (name, otherwise) => this.asked.get(name) ?? otherwise, ahead = () => this.refresh();
-    [this.temperature, this.warmth] = slider("temperature", { min: 0, max: 2, step: 0.05, value: of("t", 0.8) },
+    [this.temperature, this.warmth] = slider("Temperature", { min: 0, max: 2, step: 0.05, value: of("t", 0.8) },
       (value) => (value === 0 ? "0, always the likeliest" : value.toFixed(2)));
     this.temperature.addEventListener("change", ahead);
     this.top_k = make("input", { type: "number", min: 1, step: 1, value: of("k", 20), onchange: ahead });
@@ -434,11 +470,11 @@ class WritePage extends App {
     };
     root.append(this.menus, this.line,
       make("div", { class: "models-row" },
-        this.warmth, labelled("top-k", this.top_k), labelled("seed", this.seed)),
+        this.warmth, labelled("Top-k", this.top_k), labelled("Seed", this.seed)),
       make("div", { class: "models-row" },
         button("Step", () => this.act(() => this.write(1))), this.runner, button("Start over", again)),
       this.status, this.error, this.panels, legend());
-    this.input.oninput = () => this.changed();
+    this.input.addEventListener("input", () => this.changed());
     this.forget();
   }
   link() {
@@ -501,6 +537,8 @@ class WritePage extends App {
     this.runner.textContent = "Stop";
     this.panels.classList.add("running");
     await this.act(async () => {
+      await this.begin();
+      this.writings[0].text.element.scrollIntoView({ block: "nearest", behavior: calm.matches ? "auto" : "smooth" });
       for (let left = LIMIT; this.running && left > 0; ) {
         left -= await this.write(left, true);
         if (calm.matches) await new Promise((resolve) => setTimeout(resolve, 400));  // fewer changes, larger ones
@@ -534,7 +572,7 @@ class Lamp {
     Object.assign(this, { slot, choose });
     this.select = make("select", { onchange: () => this.draw() });
     this.heads = make("select", { onchange: () => this.draw() });
-    this.head = labelled("head", this.heads);
+    this.head = labelled("Head", this.heads);
     this.map = make("canvas", { class: "models-map", role: "img" });
     this.map.onclick = (event) => choose(Math.floor((event.offsetY / this.map.clientHeight) * this.pieces.length));
     this.map_said = make("p", { class: "models-caption" },
@@ -544,7 +582,7 @@ class Lamp {
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
     this.element = make("div", { class: "models-panel" },
       make("p", { class: "models-name" }, make("strong", {}, slot.title)),
-      make("div", { class: "models-row" }, labelled("layer", this.select), this.head),
+      make("div", { class: "models-row" }, labelled("Layer", this.select), this.head),
       make("div", { class: "models-split" },
         make("div", {}, this.text.element, this.values, this.said, this.map, this.map_said), this.bars.element));
   }
@@ -624,13 +662,14 @@ class Lamp {
 
 class ReadPage extends App {
   constructor(root) {
-    super(root, "your line");
+    super(root, "Your line");
+    [this.verb, this.again] = ["read", () => this.act(() => this.read())];
     const reader = button("Read it", () => {
       root.classList.add("reading");  // room for what comes, at once
       this.act(() => this.read());
     });
     this.rows = make("div", { class: "models-rows" });
-    [this.place, this.placer] = slider("character", { min: 1, max: 1, value: 1 },
+    [this.place, this.placer] = slider("Character", { min: 1, max: 1, value: 1 },
       (place) => (this.pieces ? `${place} of ${this.pieces.length}, ${spoken(this.pieces[place - 1]?.text ?? "")}` : ""));
     this.place.oninput = () => this.act(() => this.look(Number(this.place.value) - 1));
     this.said = make("p", { class: "models-said", role: "status" });
@@ -640,10 +679,10 @@ class ReadPage extends App {
       make("p", { class: "models-heading" }, "Behind this character"), this.lamps);
     root.append(this.menus, this.line, make("div", { class: "models-row" }, reader), this.status, this.error, this.result);
     this.readings = [];
-    this.input.oninput = () => {
+    this.input.addEventListener("input", () => {
       clearTimeout(this.timer);
       if (this.pieces) this.timer = setTimeout(() => this.act(() => this.read()), 400);
-    };
+    });
   }
   /** Until asked again: another model may have to be loaded. */
   forget() {
@@ -708,6 +747,63 @@ class ReadPage extends App {
   }
 }
 
+// ---- Two models on the first page
+
+/** Goes on from what the build recorded: the same text, the same tints, then what comes. */
+class Strip {
+  constructor(root) {
+    const { weights, seed, temperature, k } = root.dataset;
+    Object.assign(this, { weights, status: root.querySelector(".models-status"), error: root.querySelector(".models-error") });
+    this.options = { seed: Number(seed), temperature: Number(temperature), top_k: Number(k) };
+    this.button = root.querySelector("button");
+    this.panels = [...root.querySelectorAll(".models-panel")].map((panel) => {
+      const recorded = panel.querySelector(".models-text"), text = new Text(recorded.getAttribute("aria-label"), () => {});
+      return { name: panel.dataset.model, recorded, text, start: recorded.textContent };
+    });
+  }
+  async ready() {
+    if (this.panels[0].reader) return;
+    this.status.textContent = "Loading both models …";
+    const models = await Promise.all(this.panels.map(({ name }) => fetch_shipped(this.weights, name)));
+    for (const [i, panel] of this.panels.entries()) {
+      const reader = new Reader((warning) => (this.status.textContent = warning));
+      await reader.ask("load", models[i]);
+      const { pieces } = await reader.ask("read", panel.start);
+      panel.text.add(pieces, Writing.prototype.shade);
+      panel.recorded.replaceWith(panel.text.element);
+      panel.reader = reader;
+    }
+  }
+  async write(left) {
+    const answers = await Promise.all(this.panels.map(({ reader }) =>
+      reader.ask("write", { ms: SLICE, limit: left, ...this.options })));
+    for (const [i, { text, start }] of this.panels.entries()) {
+      text.add(answers[i].pieces, Writing.prototype.shade, start.length);
+      text.show_end();
+    }
+    return Math.max(...answers.map(({ tokens }) => tokens));
+  }
+  /** Until it is pressed again, or for as long as a run of the other page. */
+  async press() {
+    if (this.running) return void (this.running = false);
+    this.running = true;
+    [this.button.textContent, this.error.textContent] = ["Stop", ""];
+    try {
+      await this.ready();
+      this.status.textContent = "They write in this browser; nothing is sent.";
+      for (let left = LIMIT; this.running && left > 0; ) {
+        left -= await this.write(left);
+        if (calm.matches) await new Promise((resolve) => setTimeout(resolve, 400));
+      }
+    } catch (error) {
+      App.prototype.fail.call(this, error);
+    }
+    this.running = false;
+    this.button.textContent = "Write on";
+  }
+}
+
+document.querySelectorAll("#two-write-here").forEach((root) => (root.app = new Strip(root)));
 document.querySelectorAll("#write-with-it-here").forEach((root) => (root.app = new WritePage(root)));
 document.querySelectorAll("#read-with-it-here").forEach((root) => (root.app = new ReadPage(root)));
 })();

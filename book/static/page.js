@@ -1,4 +1,4 @@
-// What a page does: tables sort, sliders say their value, boxes that scroll can be reached.
+// What a page does: tables sort, pictures open larger, boxes that scroll can be reached, menus open.
 for (const face of ['1em "Book Math"', '1em "Book Text"', 'italic 1em "Book Text"', '600 1em "Book Text"', '1em "Book Sans"']) {
   document.fonts.load(face); // before the first line is set, so that no line moves
 }
@@ -22,10 +22,52 @@ function sortable(table) {
   }
 }
 
+// A script that is needed now, once; one that did not arrive is asked for again. previews.js, search-dialog.js and
+// landing.js use it.
+const arriving = {};
+function arrives(src) {
+  return arriving[src] ??= new Promise((resolve, reject) => {
+    const script = Object.assign(document.createElement("script"), { src, onload: resolve });
+    script.onerror = (event) => {
+      delete arriving[src];
+      reject(event);
+    };
+    document.head.append(script);
+  });
+}
+
+// A picture opens larger when it is touched, or by a button at the end of its caption.
+function enlargeable(figure) {
+  const caption = figure.querySelector("figcaption p"), name = (caption.querySelector("strong")?.textContent ?? "the picture").replace(/\.$/, "");
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "enlarge", textContent: "Enlarge" });
+  button.setAttribute("aria-label", `Enlarge ${name}`);
+  const open = () => {
+    const dialog = document.createElement("dialog"), close = document.createElement("button");
+    const shown = [...figure.querySelectorAll("img")].find((image) => image.checkVisibility()), image = shown.cloneNode();
+    dialog.className = "enlarged";
+    dialog.setAttribute("aria-label", name);
+    dialog.style.setProperty("--width", `${shown.getAttribute("width") ?? shown.naturalWidth}px`);
+    close.textContent = "Close";
+    dialog.append(close, image);
+    for (const element of [close, image]) element.addEventListener("click", () => dialog.close());
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+  };
+  button.addEventListener("click", open);
+  figure.addEventListener("click", (event) => {
+    if (!event.target.matches("img, a:has(> img)") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault(); // Sphinx makes some pictures links to their files
+    open();
+  });
+  caption.append(button);
+}
+
 // A chapter has about 300 things to press, most of them in code, tables and figures. The Tab key stops at the rest, unless a
 // reader who uses the keyboard asks for all, with a button beside the link that skips to the content.
 // Links within the page, which the contents beside it have too, are among those that it passes by.
-const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, .bd-article :is(table a, table button, figure a), " +
+const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, a.term, .bd-article :is(table a, table button, figure a, .enlarge), " +
   '.bd-article :is(a.headerlink, p a.reference.internal[href^="#"])';
 const STOPS = "all-tab-stops"; // the reader's choice, remembered
 function chooseStops() {
@@ -73,24 +115,57 @@ document.addEventListener("DOMContentLoaded", () => {
   follow();
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
   each("table.results", (table) => table.tHead && sortable(table));
+  each(".bd-article figure.numbered:has(img)", enlargeable);
   each("a.code-link", unfolds);
-  if (document.querySelector("div.cell")) chooseStops();
+  if (document.querySelector("div.cell")) setTimeout(chooseStops); // a task of its own, between which the page answers
 
-  // A box that scrolls sideways shows it, and must be reachable by keyboard, and then needs a name.
-  const reach = () => each(".formula, span.math, .text_html:has(> table.results)", (box) => {
-    const scrolls = box.scrollWidth > box.clientWidth + 1;
+  // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
+  // looked at before any is changed, so that the page is laid out once.
+  const NAMED = ".formula, span.math, .text_html:has(> table.results), .pst-scrollable-table-container";
+  const boxes = [...document.querySelectorAll(`${NAMED}, pre, .cell_output > .output`)];
+  const reach = () => boxes.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
+    const box = boxes[i];
+    if (!box.matches(NAMED)) {
+      box.tabIndex = scrolls ? 0 : -1; // else Chromium would stop at it
+      return;
+    }
     box.classList.toggle("scrolls", scrolls);
     if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
     box.tabIndex = 0;
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", box.querySelector("table") ? "Table, scrolls sideways" : "Formula, scrolls sideways");
   });
-  document.fonts.ready.then(reach);
+  document.fonts.ready.then(() => setTimeout(reach));
   addEventListener("resize", reach);
+
+  // A contents link in the drawer of a narrow page leads to what lies under the drawer.
+  each("#pst-page-toc-nav a", (a) => a.addEventListener("click", () => a.closest("dialog")?.close()));
+  const sidebar = document.querySelector(".bd-sidebar-primary"), here = sidebar?.querySelector("a.current");
+  if (here) { // the theme keeps the place of the page before, and scrolls to an entry that is in sight
+    const top = here.getBoundingClientRect().top - sidebar.getBoundingClientRect().top + sidebar.scrollTop;
+    sidebar.scrollTop = top < sidebar.clientHeight - 96 ? 0 : top - 160;
+  }
 
   // The theme's two handlers in attributes, which the pages' policy forbids.
   each(".btn-fullscreen-button", (button) => button.addEventListener("click", () => toggleFullScreen()));
   each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
+
+  // The theme's menus: opened by their button, closed by Escape and by whatever happens elsewhere.
+  each("[data-bs-toggle=dropdown]", (button) => {
+    const box = button.parentElement, menu = button.nextElementSibling;
+    const open = (yes) => {
+      menu.classList.toggle("show", yes);
+      button.setAttribute("aria-expanded", yes);
+    };
+    button.addEventListener("click", () => open(!menu.matches(".show")));
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && menu.matches(".show")) {
+        open(false);
+        button.focus();
+      }
+    });
+    for (const what of ["focusin", "click"]) addEventListener(what, ({ target }) => box.contains(target) || open(false));
+  });
 
   // On paper, hints and solutions are open and the page is light.
   const root = document.documentElement;

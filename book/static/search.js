@@ -1,4 +1,5 @@
-// Search among the sections that tools/site/search.py wrote to sections.js: pages, each with its sections.
+// Search among the sections that tools/site/search.py wrote to sections.js: pages, each with its sections. The search page
+// loads both at once, and the dialog of every other page when it is opened first (search-dialog.js).
 const MOST = 40; // results shown
 const AROUND = 110; // characters of an excerpt on each side of what was found
 
@@ -19,7 +20,7 @@ const PHRASES = [[/\bk\W?v c\w*/g, "cache"], [/\bloss\b.*\btoo (low|good)\b|\bto
   [/\brelu(\(x\))?\W*2\b/g, "squared relu"], [/\bearly stopping\b/g, "cut"]];
 
 // The chapters explain what studies measure, and what lists and the package's pages only name.
-const WORTH = [[/^book\/api\//, 0.4], [/came after$|^book\/(papers|from-labml|bibliography|notation|index)\./, 0.6],
+const WORTH = [[/^book\/api[.\/]/, 0.4], [/^book\/(source\/|what-changed)/, 0.25], [/came after$|^book\/(papers|from-labml|bibliography|notation|index)\./, 0.6],
   [/this code$|does not say$|would undo it$|Beside the papers?$/, 0.7], [/^book\/glossary\./, 0.5], [/ Exercise /, 0.8], [/^notebooks\/studies\//, 0.85]];
 
 const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "");
@@ -128,45 +129,51 @@ function excerpt(text, words) {
   return shown;
 }
 
-function item(entry, words) {
+function item(entry, words, root) {
   const made = document.createElement("li"), link = document.createElement("a"), where = document.createElement("span");
-  link.href = entry.address;
+  link.href = root + entry.address;
   link.textContent = entry.title;
   where.textContent = entry.page === entry.title ? "" : entry.page;
   made.append(link, " ", where, excerpt(entry.text, words));
   return made;
 }
 
-const field = document.querySelector(".bd-search-container input[type=search]");
-const results = document.getElementById("search-results"), told = document.getElementById("search-status");
-
-function show(query) {
-  const found = search(query), typed = wordsOf(query).filter((word) => !STOP.has(word)), all = wanted(query).flat();
-  const marked = (entry) => (typed.some((word) => entry.words.search(beginning(word)) >= 0) ? typed : all);
-  results.replaceChildren(...found.slice(0, MOST).map((entry) => item(entry, marked(entry))));
-  const count = found.length === 1 ? "1 section" : `${found.length} sections`;
-  const shown = found.length > MOST ? `, the first ${MOST} shown` : "";
-  told.textContent = !query.trim() ? "" : found.length ? `${count}${shown}.` : `Nothing has any word of “${query}”.`;
+/** Results below a field while somebody types, at most so many; by keyboard, down and up go through them. */
+function attach(field, results, told, { root = "", most = MOST, onshow = () => {} } = {}) {
+  const show = () => {
+    const query = field.value, found = search(query), all = wanted(query).flat();
+    const typed = wordsOf(query).filter((word) => !STOP.has(word));
+    const marked = (entry) => (typed.some((word) => entry.words.search(beginning(word)) >= 0) ? typed : all);
+    results.replaceChildren(...found.slice(0, most).map((entry) => item(entry, marked(entry), root)));
+    const count = found.length === 1 ? "1 section" : `${found.length} sections`;
+    const shown = found.length > most ? `, the first ${most} shown` : "";
+    told.textContent = !query.trim() ? "" : found.length ? `${count}${shown}.` : `Nothing has any word of “${query}”.`;
+  };
+  let waiting = 0;
+  field.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      show();
+      onshow(field.value);
+    }, 120);
+  });
+  document.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], links = [...results.querySelectorAll("a")];
+    const at = links.indexOf(document.activeElement);
+    if (!step || !links.length || (at < 0 && document.activeElement !== field)) return;
+    event.preventDefault();
+    (at + step < 0 ? field : links[Math.min(at + step, links.length - 1)]).focus();
+  });
+  if (field.value.trim()) show();
 }
 
-// While somebody types, and by keyboard: down and up go through the results.
-let waiting = 0;
-field.addEventListener("input", () => {
-  clearTimeout(waiting);
-  waiting = setTimeout(() => {
-    show(field.value);
-    history.replaceState(null, "", `?q=${encodeURIComponent(field.value)}`);
-  }, 120);
-});
-document.addEventListener("keydown", (event) => {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], links = [...results.querySelectorAll("a")];
-  const at = links.indexOf(document.activeElement);
-  if (!step || !links.length || (at < 0 && document.activeElement !== field)) return;
-  event.preventDefault();
-  (at + step < 0 ? field : links[Math.min(at + step, links.length - 1)]).focus();
-});
-
-const query = new URLSearchParams(location.search).get("q") ?? "";
-for (const input of document.querySelectorAll("input[name=q]")) input.value = query;
-field.focus();
-if (query.trim()) show(query);
+const page = document.getElementById("search-results");
+if (page) {
+  const query = new URLSearchParams(location.search).get("q") ?? "";
+  for (const input of document.querySelectorAll("input[name=q]")) input.value = query;
+  const field = document.querySelector(".bd-search-container input[type=search]");
+  field.focus();
+  attach(field, page, document.getElementById("search-status"), {
+    onshow: (typed) => history.replaceState(null, "", `?q=${encodeURIComponent(typed)}`),
+  });
+}

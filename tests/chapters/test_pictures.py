@@ -32,7 +32,7 @@ def stored():
                     assert "svg" not in about
                     if caption:
                         drawn = base64.b64decode(output.data["image/png"])
-                        if about:  # an explorer's frame has none
+                        if "width" in about:  # an explorer's frame has none
                             assert abs(int.from_bytes(drawn[16:20], "big") - 2 * about["width"]) <= 1, "not sharp"
                         png = len(drawn)
                         yield name, folding.anchor(caption), about, png

@@ -33,7 +33,7 @@ def test_words_and_numbers_are_those_that_a_reader_meets_in_prose():
         "# 7. A title\n\nThe loss is 1.25, or −0.044 less, by 3 % of\nthe *other* one. It fell +2 times.\n\n"
         "- an item with 0.5\n\n"
         "| a table | 1.5 |\n\n**Figure 7.1.** A caption with 2.5.\n\n$$\nx = 3.5 \\tag{7.1}\n$$\n\n"
-        "With $y = 4.5$ inside.\n\n"
+        "With $y = 4.5$ inside.\n\n<!-- join\nx > 1 = f | a comment with 8.5\n-->\n\n"
         "```python\nz = 5.5\n```\n\n<details><summary>Hint</summary>\n\n6.5 of it.\n\n</details>\n"
     )
     assert found.words == 13 + 3 + 3  # the formula, X, is one

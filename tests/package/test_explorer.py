@@ -1,7 +1,8 @@
-"""The explorer: a frame for every combination, shown by sliders with a kernel and by plain HTML without one."""
+"""The explorer: a frame for every combination in plain HTML, of which one is left where no script runs."""
 
 import base64
 import io
+import json
 import re
 from html.parser import HTMLParser
 
@@ -53,10 +54,20 @@ class Page(HTMLParser):
         return [attributes for tag, attributes in self.tags if tag == wanted]
 
 
-def picture_of(source):
-    """The PNG within an ``<img>``."""
-    (image,) = Page(source).all("img")
-    return base64.b64decode(image["src"].removeprefix("data:image/png;base64,"), validate=True)
+def picture(source):
+    """The PNG that an address holds."""
+    return base64.b64decode(source.removeprefix("data:image/png;base64,"), validate=True)
+
+
+def shown(made):
+    """The only ``<img>`` of an explorer."""
+    (image,) = Page(made._repr_html_()).all("img")
+    return image
+
+
+def handed(made):
+    """What its script gets."""
+    return json.loads(re.search(r"\}\)\((\{.*\})\)</script>$", made._repr_html_())[1])
 
 
 # Frames
@@ -110,11 +121,10 @@ def test_a_frame_has_the_colors_of_its_figure():
 
 def test_frames_are_shown_at_the_size_of_the_other_figures_whatever_their_resolution():
     for dpi in (50, 200):
-        shown = Page(explorer(dpi=dpi).static_html()).all("img")
-        assert {(image["width"], image["height"]) for image in shown} == {("100", "50")}
+        assert (shown(explorer(dpi=dpi))["width"], shown(explorer(dpi=dpi))["height"]) == ("100", "50")
 
 
-def test_frames_are_opaque_since_a_widget_may_stand_on_a_dark_page():
+def test_frames_are_opaque_since_an_explorer_may_stand_on_a_dark_page():
     def draw(**_):
         return plt.figure(figsize=(1, 1), facecolor="none")
 
@@ -122,65 +132,21 @@ def test_frames_are_opaque_since_a_widget_may_stand_on_a_dark_page():
     assert Image.open(io.BytesIO(made.frames[0])).convert("RGBA").getextrema() == ((255, 255),) * 4
 
 
-def test_words_for_those_who_cannot_see_a_frame_end_with_its_values():
-    alts = [image["alt"] for image in Page(explorer().static_html()).all("img")]
-    heads = ("first", "second")
-    assert alts[:2] == [f"The value of each slider. Here: layer 1, attention head {head}." for head in heads]
-    assert len(set(alts)) == 6
-
-
 def test_values_may_come_from_any_iterable():
     grid = {"a": {"x": 1, "y": 2}, "b": (n * n for n in range(3))}
     made = Explorer(**TINY, **grid)
     assert made.values == {"a": ["x", "y"], "b": [0, 1, 4]}
     assert len(made.frames) == 6
-    assert Page(made.static_html()).all("input")[0]["data-values"] == "x|y"
-    assert "Explorer" in repr(made)
-
-
-# Sliders, with a kernel
-
-
-def test_there_is_a_slider_for_each_name():
-    made = explorer()
-    assert [slider.description for slider in made.sliders] == ["layer", "attention head"]
-    assert [[label for label, _ in slider.options] for slider in made.sliders] == [
-        ["1", "2", "3"],
-        ["first", "second"],
-    ]
-    shown = [widget for box in made.children for widget in getattr(box, "children", [box])]
-    assert shown == [*made.sliders, made.picture]
-
-
-def test_the_first_frame_is_shown_at_the_start():
-    made = explorer()
-    assert picture_of(made.picture.value) == made.frames[0]
-    assert "hidden" not in Page(made.picture.value).all("img")[0]
-
-
-def test_moving_the_sliders_shows_the_frame_of_their_values():
-    made = explorer()
-    for layer, head in [(0, 1), (2, 1), (2, 0), (1, 0), (0, 0)]:
-        made.sliders[0].value, made.sliders[1].value = layer, head
-        assert picture_of(made.picture.value) == made.frames[2 * layer + head]
-        assert (layer + 1, made.sliders[1].label) == (int(made.sliders[0].label), ("first", "second")[head])
-
-
-def test_sliders_move_one_explorer_only():
-    made, other = explorer(), explorer()
-    made.sliders[0].value = 2
-    assert picture_of(other.picture.value) == other.frames[0]
+    assert handed(made)["values"] == [["x", "y"], ["0", "1", "4"]]
+    assert repr(made) == "Explorer(a, b)"
 
 
 def test_a_slider_starts_where_it_is_told():
     made = explorer(start={"layer": 3})
-    assert [slider.label for slider in made.sliders] == ["3", "first"]
-    assert picture_of(made.picture.value) == made.frames[4]
-    page = Page(made.static_html())
-    assert [slider["value"] for slider in page.all("input")] == ["2", "0"]
-    assert ["hidden" in image for image in page.all("img")] == [True] * 4 + [False, True]
-    assert page.text.split("(root")[0].split() == ["layer", "3", "attention", "head", "first"]
-    assert base64.b64decode(made._repr_mimebundle_()["image/png"]) == made.frames[4]
+    assert picture(shown(made)["src"]) == made.frames[4]
+    assert shown(made)["alt"] == "The value of each slider. Here: layer 3, attention head first."
+    assert handed(made)["first"] == [2, 0]
+    assert [frame == "" for frame in handed(made)["frames"]] == [False] * 4 + [True, False]
 
 
 @pytest.mark.parametrize("start", [{"layer": 9}, {"head": "first"}], ids=str)
@@ -189,49 +155,47 @@ def test_a_start_that_no_slider_has_is_refused(start):
         explorer(start=start)
 
 
-# HTML, without one
+# HTML
 
 
-def test_html_shows_the_first_frame_and_hides_the_others():
+def test_where_no_script_runs_one_frame_stands_there_and_no_slider():
     made = explorer()
-    images = Page(made.static_html()).all("img")
-    assert [base64.b64decode(image["src"].partition(",")[2]) for image in images] == made.frames
-    assert ["hidden" in image for image in images] == [False, True, True, True, True, True]
-
-
-def test_html_has_a_labelled_slider_for_each_name():
-    page = Page(explorer().static_html())
+    page = Page(made._repr_html_())
     assert page.open == []
-    sliders = page.all("input")
-    assert [slider["type"] for slider in sliders] == ["range", "range"]
-    assert [(slider["min"], slider["max"], slider["value"]) for slider in sliders] == [("0", "2", "0"), ("0", "1", "0")]
-    assert [slider["data-values"] for slider in sliders] == ["1|2|3", "first|second"]
-    assert [slider["aria-valuetext"] for slider in sliders] == ["1", "first"]
-    assert page.text.split("(root")[0].split() == ["layer", "1", "attention", "head", "first"]
-    assert [tag for tag, _ in page.tags if tag in ("label", "input", "output")] == ["label", "input", "output"] * 2
-
-
-def test_html_needs_nothing_from_elsewhere():
-    source = explorer().static_html()
-    assert "http" not in source
-    assert "//" not in re.sub(r'src="data:image/png;base64,[^"]*"', "", source)
-    page = Page(source)
-    assert {tag for tag, _ in page.tags} == {"div", "label", "input", "output", "img", "script"}
-    assert all(image["src"].startswith("data:image/png;base64,") for image in page.all("img"))
+    assert [tag for tag, _ in page.tags] == ["div", "img", "script"]
+    assert picture(shown(made)["src"]) == made.frames[0]
+    assert "hidden" not in shown(made)
     assert page.all("script") == [{}]
 
 
+def test_the_script_gets_each_other_frame_once():
+    made = explorer()
+    data = handed(made)
+    assert data["frames"][0] == ""
+    assert [picture(frame) for frame in data["frames"][1:]] == made.frames[1:]
+    assert made._repr_html_().count("data:image/png") == 6
+    assert data["names"] == ["layer", "attention head"]
+    assert data["values"] == [["1", "2", "3"], ["first", "second"]]
+    assert (data["first"], data["alt"]) == ([0, 0], TINY["alt"])
+
+
+def test_html_needs_nothing_from_elsewhere():
+    source = re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", explorer()._repr_html_())
+    assert "http" not in source
+    assert "//" not in source
+
+
 def test_html_is_the_same_each_time():
-    assert explorer().static_html() == explorer().static_html()
+    assert explorer()._repr_html_() == explorer()._repr_html_()
 
 
 def id_of(made):
-    return Page(made.static_html()).all("div")[0]["id"]
+    return Page(made._repr_html_()).all("div")[0]["id"]
 
 
 def test_the_script_finds_the_explorer_by_its_id():
     made = explorer()
-    assert f'getElementById("{id_of(made)}")' in Page(made.static_html()).text
+    assert f'querySelectorAll("#{id_of(made)}:not(:has(input))")' in Page(made._repr_html_()).text
 
 
 def test_the_id_is_the_same_on_every_machine():
@@ -246,33 +210,20 @@ def test_other_words_or_values_have_another_id(changes):
 
 def test_words_and_values_are_escaped():
     alt, value = 'x < y & "z" <script>alert(1)</script>', '<b class="c">'
-    made = Explorer(lambda **_: write(1), alt, dpi=20, **{"a<i>": [value, "&amp;"]})
-    page = Page(made.static_html())
-    assert [image["alt"] for image in page.all("img")] == [f"{alt} Here: a<i> {v}." for v in (value, "&amp;")]
-    assert page.all("input")[0]["data-values"] == f"{value}|&amp;"
-    assert {tag for tag, _ in page.tags} == {"div", "label", "input", "output", "img", "script"}
-    assert len(page.all("script")) == 1
-    assert page.text.startswith(f"a<i>  {value} ")
-    assert Page(made.picture.value).all("img")[0]["alt"].startswith(alt)
+    made = Explorer(lambda **_: write(1), alt, dpi=20, **{"a<i>": [value, "&amp;", "DATA"]})
+    page = Page(made._repr_html_())
+    assert shown(made)["alt"] == f"{alt} Here: a<i> {value}."
+    assert [tag for tag, _ in page.tags] == ["div", "img", "script"]
+    assert (handed(made)["alt"], handed(made)["values"]) == (alt, [[value, "&amp;", "DATA"]])
 
 
-# What is displayed
-
-
-def test_a_notebook_receives_the_widget_the_html_and_a_picture():
+def test_a_notebook_receives_html_and_a_picture_and_no_widget():
     made = explorer()
-    data, _ = DisplayFormatter().format(made)
-    assert data["text/html"] == made.static_html()
+    data, metadata = DisplayFormatter().format(made)
+    assert data.keys() == {"text/html", "text/plain", "image/png"}
     assert base64.b64decode(data["image/png"]) == made.frames[0]
     assert data["text/plain"] == "Explorer(layer, attention_head)"
-    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == made.model_id
-
-
-def test_what_is_stored_does_not_depend_on_where_the_sliders_are():
-    made = explorer()
-    before = made._repr_mimebundle_()
-    made.sliders[0].value = 2
-    assert made._repr_mimebundle_() == before
+    assert metadata == {"image/png": {"alt": shown(made)["alt"]}}
 
 
 # What is refused
@@ -285,8 +236,3 @@ def test_sliders_without_values_are_refused(values):
 
     with pytest.raises(ValueError, match=r"values is \{.*\}; expected at least one value per slider"):
         Explorer(draw, "", **values)
-
-
-def test_a_value_that_would_be_split_on_the_page_is_refused():
-    with pytest.raises(ValueError, match=r"layer is 'a\|b'; expected a value without '\|'"):
-        explorer(layer=["a|b", "c"])

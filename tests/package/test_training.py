@@ -1,5 +1,6 @@
 """The training loop: it learns, it repeats, evaluation does not disturb it, and two processes equal one."""
 
+import io
 import json
 import math
 import os
@@ -117,6 +118,13 @@ def test_the_seed_decides_everything(corpus):
 def test_progress_is_shown_only_on_request(corpus, capsys):
     run(corpus)
     assert capsys.readouterr() == ("", "")
+
+
+def test_in_a_notebook_progress_is_text_which_stays_when_it_is_saved(corpus, monkeypatch):
+    kernel = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setattr(sys, "stdout", kernel)
+    train(new_model(corpus), corpus, TrainingConfig(**SMALL))
+    assert "loss" in kernel.getvalue()
 
 
 def test_a_trained_model_is_in_eval_mode_saves_restores_and_generates(corpus, tmp_path):
@@ -313,6 +321,7 @@ def test_a_corpus_of_a_larger_vocabulary_is_refused(corpus):
 # Many processes
 
 SCRIPT = """
+import io
 import json
 import sys
 from pathlib import Path

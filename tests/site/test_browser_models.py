@@ -544,7 +544,7 @@ def test_read_with_it(visit, site, home, name, monkeypatch):
     tab.keyboard.press("ArrowLeft")
     settled(tab)
     place = len(text) - 2
-    assert f"{place + 1} of {len(text)}, “b”" in tab.locator("output").inner_text()
+    assert f"{place + 1} of {len(text)}, “b”" in tab.locator("output").last.inner_text()
     assert "gave it" in tab.locator(".models-said").first.inner_text()
     reads = tab.evaluate("""async () => {
         const [{ lamp }] = document.querySelector(".models").app.readings, strips = lamp.reads;
@@ -568,7 +568,7 @@ def test_read_with_it(visit, site, home, name, monkeypatch):
             assert not found.triu(1).any()
     tab.locator("canvas").first.click(position={"x": 5, "y": 3})
     settled(tab)
-    assert "1 of" in tab.locator("output").inner_text()
+    assert "1 of" in tab.locator("output").last.inner_text()
 
 
 def test_a_model_of_one_s_own(visit, site, home):
@@ -659,7 +659,7 @@ def test_bad_input_on_the_pages(visit, home):
     tab = visit(f"{home}/write.html")
     for label, value, said in (
         ("your text", "", "The text is empty. Type at least one character."),
-        ("your text", "to bé", "A character is “é”; expected one of this model's 30 characters"),
+        ("your text", "to bé", "“é” is not among the 30 characters of Primer EZ."),
         ("your text", "b" * 41, "The length of the text is 41; expected at most 40 characters, the context of this"),
         ("top-k", "0", "Top-k is “0”. It must be a whole number of at least 1."),
         ("seed", "1.5", "The seed is “1.5”. It must be a whole number."),
@@ -674,6 +674,31 @@ def test_bad_input_on_the_pages(visit, home):
     press(tab, "Step")
     assert error_of(tab) == ""
     assert len(written(tab)) == 6
+
+
+def test_unknown_characters_are_left_out_on_request(visit, home):
+    for kind, verb, field in (("write", "run", "your text"), ("read", "read", "your line")):
+        tab = visit(f"{home}/{kind}.html")
+        tab.get_by_label(field).fill("to 😀bé")
+        press(tab, {"write": "Step", "read": "Read it"}[kind])
+        assert "“😀”, “é” are not among the 30 characters of Primer EZ." in error_of(tab)
+        tab.get_by_role("button", name=f"Leave out 😀 é and {verb}").click()
+        expect(tab.locator(".models-text span").nth(3)).to_be_attached()
+        assert tab.get_by_label(field).input_value() == "to b"
+        assert error_of(tab) == ""
+
+
+def test_a_text_that_is_too_long_is_counted_and_does_not_fill_the_page(visit, home):
+    tab = visit(f"{home}/write.html")
+    count = tab.locator("label:has(textarea) output")
+    assert count.inner_text() == "5 of 40"
+    tab.get_by_label("your text").fill("b" * 100_000)
+    assert count.inner_text() == "100,000 of 40"
+    press(tab, "Run")
+    assert "expected at most 40 characters" in error_of(tab)
+    assert tab.evaluate("document.querySelectorAll('*').length") < 400
+    tab.locator("select").first.select_option("own")  # of which nobody knows yet how much it reads
+    assert count.inner_text() == ""
 
 
 def test_without_a_worker_the_page_computes_and_says_so(visit, home):

@@ -104,6 +104,8 @@ def test_a_target_that_is_not_there_is_a_broken_link(table, site):
 
 
 @needs_site
-def test_a_page_that_is_still_there_is_refused(table, site):
+def test_a_page_that_is_still_there_is_refused_and_one_of_the_build_before_is_written_again(table, site):
+    moved.write_pages(App(site), None)
+    (site / "notebooks/01-old-name.html").write_text((site / NEW).read_text(encoding="utf-8"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"01-old-name\.html'; expected a page that is no longer there"):
         moved.write_pages(App(site), None)

@@ -51,13 +51,21 @@ def mean_difference(ours: list[float], theirs: list[float]) -> str:
     return f"{statistics.mean(a - b for a, b in zip(ours, theirs, strict=True)):+.3f}".replace("-", "−")
 
 
+def drawn(picture: str) -> list[tuple[str, str]]:
+    """The rows of a finding's picture: a name and the number beside it."""
+    found = BeautifulSoup(picture, "html.parser").select(".intervals > div:not(.ends)")
+    return [(row.select_one("span").get_text(), row.select_one("b").get_text()) for row in found]
+
+
 def test_findings_are_what_the_records_and_the_chapters_say():
     shallow, one_rate, toeplitz = map(landing.finding, landing.SAYS["findings"])
+    rows = [drawn(claim["picture"]) for claim in (shallow, one_rate, toeplitz)]
     ours = scored("shortening", "hourglass, factor 4, equal time", 1024)
-    eight, two = (
-        mean_difference(ours, scored("shortening", f"baseline, {n} layers, equal time", 1024)) for n in (8, 2)
-    )
-    assert shallow["numbers"] == f"{eight}, then {two}"
+    against = [
+        mean_difference(ours, scored("shortening", f"baseline, {n} layers, equal time", 1024)) for n in (8, 4, 3, 2)
+    ]
+    assert [value for _, value in rows[0]] == against
+    eight, *_, two = against
     card = next(line for line in chapters.prose("04-hourglass").splitlines() if line.startswith("| We measured"))
     assert f"eight {eight} " in card
     behind = re.search(r"\[.*\]", shallow["says"])[0]
@@ -69,13 +77,17 @@ def test_findings_are_what_the_records_and_the_chapters_say():
     assert [list(pair) for pair in landing.SHORTENING] == declared
 
     stored = (ROOT / "notebooks" / "studies" / "s1-strong-baseline.ipynb").read_text(encoding="utf-8")
-    for rate, lead in zip(("0.001", "0.004"), one_rate["numbers"].split(" or "), strict=True):
-        assert re.search(rf'"{rate} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)  # a row of Table S1.4
-    own = re.search(r"it is −(\d\.\d+),", one_rate["says"])[1]
-    assert f"the lead is {own}" in chapters.prose("studies/s1-strong-baseline")
+    *leads, (name, own) = rows[1]
+    assert len(leads) == 4
+    for rate, lead in leads:  # a row of Table S1.4
+        assert re.search(rf'"{rate.removeprefix("both at ")} [^"]* {lead.removeprefix("−")}[\\n]*"', stored)
+    assert f"the lead is {leads[0][1]} or {leads[-1][1]}" in one_rate["says"]
+    assert (name, f"it is {own}," in one_rate["says"]) == ("each at its own best", True)
+    assert f"the lead is {own.removeprefix('−')}" in chapters.prose("studies/s1-strong-baseline")
 
     dense, short = scored("gate-kinds", "split"), scored("gate-kinds", "split, 8 near")
-    assert toeplitz["numbers"] == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)
+    assert rows[2][0][1] == mean_difference(scored("gate-kinds", "split, Toeplitz"), dense)
+    assert rows[2][1][1] == mean_difference(short, dense)
     declared = [
         [NAMES[2, label.split(", 0.8M")[0]] for _, label in pair] for pair in STUDIES["gate-kinds"].figures["matrices"]
     ]

@@ -24,7 +24,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("path", ["notebooks/03-primer-variations.html", "notebooks/05-gmlp.html"])
+@pytest.mark.parametrize(
+    "path", ["notebooks/05-gmlp.html", pytest.param("notebooks/03-primer-variations.html", marks=pytest.mark.long)]
+)
 def test_a_chapter_on_paper(path, chromium, address):
     tab = chromium.new_page(color_scheme="dark", viewport=PAPER)
     browser.visit(tab, f"{address}/{path}")

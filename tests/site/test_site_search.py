@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from axe import violations
 from playwright.sync_api import expect
 
 from tools.make import browser
@@ -93,6 +94,39 @@ def test_results_change_while_somebody_types_and_are_gone_through_by_keyboard(ta
     tab.keyboard.press("ArrowUp")
     tab.keyboard.press("ArrowUp")
     expect(field).to_be_focused()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_dialog_shows_results_while_somebody_types_and_loads_the_index_when_it_opens(chromium, theme):
+    tab, asked = chromium.new_page(color_scheme=theme, viewport={"width": 1280, "height": 844}), []
+    tab.on("request", lambda request: asked.append(request.url.rsplit("/", 1)[-1]))
+    tab.goto(f"{SITE.as_uri()}/notebooks/04-hourglass.html")
+    dialog = tab.locator("#pst-search-dialog")
+    field, first = dialog.locator("input"), dialog.locator("ol > li > a").first
+    assert "sections.js" not in asked
+    tab.keyboard.press("Control+k")
+    tab.keyboard.type("kv cac")
+    expect(first).to_have_text("1.9 Why a cache is right")
+    assert violations(tab, "#pst-search-dialog") == []
+    tab.keyboard.press("Escape")
+    assert not dialog.is_visible()
+    tab.keyboard.press("Control+k")
+    field.fill("why shift by k-1")
+    expect(first).to_have_text("4.2 Why the shift is k − 1")
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("ArrowUp")
+    expect(first).to_be_focused()
+    tab.keyboard.press("Enter")
+    expect(dialog).not_to_be_visible()  # the place is on this page
+    assert tab.url.endswith("04-hourglass.html#why-the-shift-is-k-1")
+    tab.keyboard.press("Control+k")
+    field.press("ArrowDown")
+    tab.keyboard.press("ArrowUp")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#search-results > li > a").first).to_have_text("4.2 Why the shift is k − 1")
+    assert asked.count("sections.js") == 2  # once for each page
+    tab.close()
 
 
 def test_excerpts_mark_what_was_asked_for(tab):

@@ -15,6 +15,7 @@ def test_sphinx_gets_the_steps_in_their_order_on_both_sides_of_what_others_do():
     connected: dict[str, list] = {}
     app = SimpleNamespace(
         connect=lambda event, step, priority: connected.setdefault(event, []).append((priority, step)),
+        add_directive=lambda *_: None,
         add_html_math_renderer=lambda *_: None,
     )
     try:

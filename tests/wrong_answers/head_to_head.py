@@ -50,7 +50,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("answer = 0.04", "if rounded to two decimals; give three"),
         ("answer = 0.12 * (1 - 0.8)", "a fifth fewer steps are not a fifth of a halving"),
         ("answer = 0.12 * 1.25", "0.15 is not it"),
-        ("answer = 'a lot'", "your answer is a str"),
+        ("answer = 'a lot'", "your answer is 'a lot', of the type str; expected a number"),
     ],
     "6.3": [
         (

@@ -145,7 +145,8 @@ def make(out: Path) -> None:
     with browser.served(SITE) as address, sync_playwright() as playwright:
         chromium = browser.launch(playwright)
         tab = chromium.new_page(color_scheme="light", reduced_motion="reduce")
-        text = whole(tab, address, list(order(toc)))
+        pages = [name for name in order(toc) if not name.startswith("book/source")]  # code beside notes needs a screen
+        text = whole(tab, address, pages)
         check(text)
         page.write_text(text, encoding="utf-8")
         try:

@@ -55,6 +55,12 @@ def cut(path: Path, axes: dict[str, float | tuple[float, float]], name: str) -> 
     return made.getvalue(), kept
 
 
+def copyright_of(folder: Path) -> str:
+    """Whose letters they are, as the font itself says."""
+    font = TTFont(next(folder.glob("files/*-latin-*-normal.woff2")))
+    return str(font["name"].getDebugName(0))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("serif", type=Path)
@@ -62,21 +68,21 @@ def main() -> None:
     arguments = parser.parse_args()
     static, total = ROOT / "book" / "static", 0
     css = [
-        "/* Parts of Source Serif 4 and Source Sans 3 (SIL Open Font License 1.1: fonts-license.txt), changed and renamed "
-        "as it asks: tools/make/text_font.py */"
+        "/* Parts of Source Serif 4 and Source Sans 3 (SIL Open Font License 1.1: fonts-license.txt), changed and "
+        "renamed as it asks: tools/make/text_font.py */"
     ]
     for name, folder, file, axes, weight, style in FACES:
         made, kept = cut(next(getattr(arguments, folder).glob(f"files/*-{file}.woff2")), axes, name)
         total += len(made)
         only = f" unicode-range: {', '.join(f'U+{ord(c):X}' for c in kept)};" if "-ext-" in file else ""
         css.append(
-            f'@font-face {{ font-family: "{name}"; font-weight: {weight}; font-style: {style}; font-display: block;{only} '
-            f'src: url("data:font/woff2;base64,{base64.b64encode(made).decode()}"); }}'
+            f'@font-face {{ font-family: "{name}"; font-weight: {weight}; font-style: {style}; '
+            f'font-display: block;{only} src: url("data:font/woff2;base64,{base64.b64encode(made).decode()}"); }}'
         )
     (static / "type.css").write_text("\n".join(css) + "\n", encoding="utf-8")
-    (static / "fonts-license.txt").write_text(
-        (arguments.serif / "LICENSE").read_text(encoding="utf-8"), encoding="utf-8"
-    )
+    owners = [copyright_of(folder) for folder in (arguments.serif, arguments.sans)]
+    _, *terms = (arguments.serif / "LICENSE").read_text(encoding="utf-8").split("\n")  # the first line is the package's
+    (static / "fonts-license.txt").write_text("\n".join([*owners, *terms]), encoding="utf-8")
     print(f"{static / 'type.css'}: {total / 1000:.1f} kB of fonts")
 
 

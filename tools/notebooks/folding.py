@@ -5,6 +5,8 @@ What is notable:
   folded cell shows and what Colab and JupyterLab want, and `unfold` takes both away again;
 - a title is made from what is there, the caption after the cell, its assertions, its imports, so it is never stale;
 - what a reader is asked to predict is not seen before they open it, or run it: the notebook collapses that output;
+- the words of a picture for those who cannot see it stand in the text for MyST-NB; nbconvert's classic template reads
+  them in the cell, where they stay when a reader runs it (its other template, and JupyterLab, show none);
 - doing it twice is the same as doing it once.
 """
 
@@ -20,11 +22,16 @@ from nbformat import NotebookNode
 NUMBER = r"S?\d+\.\d+"  # of a thing in a chapter, 4.2, or in a study, S4.2
 TITLE = re.compile(r"#@title (.+)\n")
 CAPTION = re.compile(rf"\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>{NUMBER}))\.\*\*\s+(?P<words>\S[^\n]*)")
-MADE = re.compile(rf"#@title (code of (Figure|Table) {NUMBER}|✓ checked: \d+ assertions?|imports)\n")
+MADE = re.compile(rf"#@title (code of (Figure|Table) {NUMBER}|✓ checked: \d+ assertions?|imports( from the package)?)\n")
+OURS = re.compile(r"efficient_transformers\b")
 PREDICTION = re.compile(r"\bBefore you (run|look)\b")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
-# Matplotlib draws for screens with two dots per pixel. In the setup cell, so that Colab's readers have it too.
-SHARP = '%config InlineBackend.figure_formats = ["retina"]  # sharp pictures\n'
+# The first cell, which the site leaves out. Matplotlib draws for screens with two dots per pixel; here, so that Colab's
+# readers have it too.
+SETUP = """#@title install what is missing
+%config InlineBackend.figure_formats = ["retina"]  # sharp pictures
+"""
+LIVE = "live"  # the tag of a cell with a panel that only a kernel can move: it is stored as if it had never run
 
 
 def tree(source: str) -> ast.Module:
@@ -66,6 +73,10 @@ def is_folded(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "fold" in cell.metadata.get("tags", [])
 
 
+def is_live(cell: NotebookNode) -> bool:
+    return cell.cell_type == "code" and LIVE in cell.metadata.get("tags", [])
+
+
 def predicted(notebook: NotebookNode) -> Iterator[NotebookNode]:
     """The code cells whose outputs a reader predicts: those between a text with "Before you run ..." and the next."""
     asked = False
@@ -82,19 +93,26 @@ def made_title(source: str, following: str) -> str | None:
         return f"code of {caption['name']}"
     if count := assertions(source):
         return f"✓ checked: {count} assertion{'s' * (count > 1)}"
-    return "imports" if only_imports(source) else None
+    if not only_imports(source):
+        return None
+    body = tree(source).body
+    ours = all(s.module and OURS.match(s.module) for s in body if isinstance(s, ast.ImportFrom))
+    return "imports from the package" if ours and not any(isinstance(s, ast.Import) for s in body) else "imports"
 
 
 def fold(notebook: NotebookNode) -> list[str]:
-    """Derive titles and metadata, and sharp pictures in the setup cell; what is wrong, if anything is."""
+    """Derive titles, metadata and the head of the setup cell; what is wrong, if anything is."""
     unfold(notebook)
     for cell in predicted(notebook):
         cell.metadata["jupyter"] = {"outputs_hidden": True}  # JupyterLab
     wrong = []
     for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
-        if cell.cell_type == "code" and "%pip" in cell.source:
-            cell.source = SHARP + cell.source
-        if not is_folded(cell):
+        if alt := cell.metadata.get("mystnb", {}).get("image", {}).get("alt"):
+            cell.metadata["alt"] = alt  # nbconvert
+        is_setup = cell.cell_type == "code" and "%pip" in cell.source
+        if is_setup:
+            cell.source = SETUP + cell.source
+        if not (is_setup or is_folded(cell)):
             continue
         cell.metadata["cellView"] = "form"  # Colab
         cell.metadata.setdefault("jupyter", {})["source_hidden"] = True  # JupyterLab
@@ -115,9 +133,9 @@ def unfold(notebook: NotebookNode) -> list[tuple[str, str, NotebookNode]]:
     """Take away what `fold` wrote; an author's own title stays. Kind, source and metadata of each cell are left."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.source = cell.source.removeprefix(SHARP)
+            cell.source = cell.source.removeprefix(SETUP)
             if is_folded(cell) and (title := MADE.match(cell.source)):
                 cell.source = cell.source[title.end() :]
-            for name in ("cellView", "jupyter"):
+            for name in ("alt", "cellView", "jupyter"):
                 cell.metadata.pop(name, None)
     return [(cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]

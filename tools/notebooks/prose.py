@@ -26,7 +26,7 @@ MANY = 3  # numbers in a paragraph
 WORDS_A_MINUTE, SECONDS_A_LINE = 220, 3
 LINKS = "Open in Colab"  # in the line that ends a first screen
 
-HIDDEN = [re.compile(pattern, re.DOTALL) for pattern in (r"```.*?```", r"<details>.*?</details>", r"<[^>]+>")]
+HIDDEN = [re.compile(pattern, re.DOTALL) for pattern in (r"```.*?```", r"<!--.*?-->", r"<details>.*?</details>", r"<[^>]+>")]
 DISPLAYED = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 INLINE = re.compile(r"\$[^$\n]*\$")
 ADDRESS = re.compile(r"(?<=\])\([^)]*\)")

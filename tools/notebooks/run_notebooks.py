@@ -77,6 +77,9 @@ def canonical(notebook: NotebookNode) -> NotebookNode:
         cell.metadata = NotebookNode({k: v for k, v in cell.metadata.items() if k in ("tags", "mystnb")})
         if cell.cell_type != "code":
             continue
+        if folding.is_live(cell):
+            cell.outputs, cell.execution_count = [], None
+            continue
         count += 1
         cell.execution_count = count if cell.outputs or cell.execution_count else None
         for output in cell.outputs:
@@ -109,7 +112,8 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
     with client.setup_kernel():
         client.kc.execute(pictures.MEASURE, silent=True)
         for i, cell in enumerate(tqdm(notebook.cells, desc=name, unit="cell")):
-            client.execute_cell(cell, i)
+            if not folding.is_live(cell):
+                client.execute_cell(cell, i)
     peak = int(notebook.cells.pop().outputs[0].text)
     return time.perf_counter() - start, peak / (2**30 if sys.platform == "darwin" else 2**20)
 
@@ -123,8 +127,11 @@ def with_kept_outputs(name: str) -> NotebookNode:
     notebook, stored = source(name), nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4)
     for each in (notebook, stored):
         folding.unfold(each)
-    before = [cell for cell in stored.cells if cell.cell_type == "code"]
-    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+    before, now = (
+        [cell for cell in made.cells if cell.cell_type == "code" and not folding.is_live(cell)]
+        for made in (stored, notebook)
+    )
+    for cell in now:
         while before and before[0].source != cell.source:  # code that went
             before.pop(0)
         if not before:
@@ -153,7 +160,9 @@ def differences(name: str) -> list[str]:
     found = []
     if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4))):
         found.append("the notebook is not in canonical form")
-    never = sum(c.cell_type == "code" and c.execution_count is None for c in stored.cells)
+    never = sum(
+        c.cell_type == "code" and c.execution_count is None and not folding.is_live(c) for c in stored.cells
+    )
     if folding.unfold(source(name)) != folding.unfold(stored):
         found.append(f"book/{name}.md and the notebook differ")
     if never:

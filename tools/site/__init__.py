@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.site import (
+    annotate,
     architecture,
     cells,
     check,
     code,
+    colab_runs,
     contents,
     dots,
     finish,
@@ -28,8 +30,12 @@ from tools.site import (
     models,
     moved,
     pages,
+    previews,
+    questions,
     search,
+    source,
     tables,
+    terms,
     widths,
 )
 
@@ -40,37 +46,49 @@ def others() -> None:
 
 STEPS: dict[str, list[Callable[..., Any]]] = {
     "config-inited": [others, meta.find_address],
-    "builder-inited": [code.take_every_page_as_changed, others, landing.draw_pictures, dots.draw, search.begin],
+    "builder-inited": [code.take_every_page_as_changed, others, dots.draw, search.begin],
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
-    "source-read": [others, pages.fill_page, landing.fill, architecture.draw, dots.fill],
+    "source-read": [others, pages.fill_page, landing.fill, architecture.draw, dots.fill, source.fill],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
     "doctree-read": [
         cells.fold_cells,  # before codeautolink reads the code
         cells.take_captions,
         cells.close_answers,  # with their captions
+        questions.ask,
         others,
         links.find,  # the numbers of the captions
         links.link_tests,
+        annotate.stand_side_by_side,
         search.name_terms,
+        terms.name_symbols,
         tables.name_rows,
         tables.set_minus_signs,
         widths.mark_wide,
         code.add_short_ids,
+        source.lead_to_pages,
     ],
     # All pages are read.
     "env-updated": [code.add_module_paths, code.keep_own_names, others],  # before codeautolink takes the names
     # A page is written.
     "missing-reference": [others, code.resolve_short_name],
-    "doctree-resolved": [others, links.link_mentions, search.collect],  # what the glossary leads to is linked by then
-    "html-collect-pages": [others, search.add_search_page],
+    "doctree-resolved": [
+        others,
+        links.stay_within,
+        links.link_mentions,
+        search.collect,  # what the glossary leads to is linked by then
+        terms.link_terms,
+    ],
+    "html-collect-pages": [source.list_no_more, others, search.add_search_page],
     "html-page-context": [
         others,
         contents.move_contents,
         tables.stack_tables,
         moved.add_notes,
         landing.add_style,
+        source.add_style,
+        colab_runs.tell,
         meta.describe_page,
         models.prepare_page,
     ],
@@ -81,10 +99,12 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         code.show_linked_code,
         others,  # codeautolink writes its links
         code.show_all,
+        annotate.annotate,
         landing.write_instrument,
         search.write_sections,
         models.write_weights,
         images.size_images,
+        previews.write,
         finish.finish,  # when nobody else will write into pages
         check.check_links,
     ],
@@ -94,6 +114,7 @@ MIDDLE = 500  # the priority of who asks for none
 
 def setup(app: Any) -> dict[str, bool]:
     gc.disable()  # the build is short, and looking for cycles in its trees of nodes took a sixth of its time
+    app.add_directive("annotated-source", source.AnnotatedSource)
     app.add_html_math_renderer("mathml", (math.inline, None), (math.display, None))
     for event, steps in STEPS.items():
         for place, step in enumerate(steps, -steps.index(others)):

@@ -1,11 +1,15 @@
 """On the site: pictures with their size, so that nothing moves when they arrive, and loaded when they are near.
 
-A numbered figure whose SVG is stored beside the notebooks is shown as that: pictures.py says when.
+A picture that came within the page, the frame of an explorer or the still of an instrument, becomes a file of its own,
+which is loaded when it is shown. A numbered figure whose SVG is stored beside the notebooks is shown as that:
+pictures.py says when.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import os
 import re
 import shutil
 import struct
@@ -18,6 +22,8 @@ IMAGE = re.compile(r'<img (?![^>]*\bwidth=")([^>]*)>')
 STYLE = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')  # MyST-NB's: it would squash pictures on a phone
 SOURCE = re.compile(r'src="(?:data:image/png;base64,([^"]{32})|([^":]*_images/[^"]*\.png))')
 PNG = re.compile(r"_images/([^\"]*\.png)")
+WITHIN = re.compile(r"data:image/png;base64,([\w+/]{200,}={0,2})")
+EAGER = re.compile(r"<img (?![^>]*\bloading=)(?=[^>]*_images/)")
 FIGURE = re.compile(
     r'<figure[^>]*\bid="(fig-[s\d-]+)"[^>]*>(?:(?!</figure>).)*?<img [^>]*\bsrc="([^"]*\.png)"', re.DOTALL
 )
@@ -34,6 +40,19 @@ def sized(page: Path, match: re.Match[str]) -> str:
     else:
         return match[0]
     return f'<img width="{width}" height="{height}" loading="lazy" {STYLE.sub("", attributes)}>'
+
+
+def apart(page: Path, text: str, images: Path) -> str:
+    """The page with the pictures that came within it as files, which are loaded when they are near."""
+
+    def file(match: re.Match[str]) -> str:
+        images.mkdir(exist_ok=True)
+        drawn = base64.b64decode(match[1])
+        path = images / f"{hashlib.sha256(drawn).hexdigest()[:20]}.png"
+        path.write_bytes(drawn)
+        return os.path.relpath(path, page.parent)
+
+    return EAGER.sub('<img loading="lazy" ', WITHIN.sub(file, text))
 
 
 def with_vectors(page: Path, text: str, replaced: set[Path]) -> str:
@@ -58,7 +77,7 @@ def size_images(app: Any, error: Exception | None) -> None:
     for page in Path(app.outdir).glob("[bn]*/**/*.html"):  # book/ and notebooks/
         text = page.read_text(encoding="utf-8")
         made = IMAGE.sub(lambda match, page=page: sized(page, match), text)
-        made = with_vectors(page, made, replaced)
+        made = with_vectors(page, apart(page, made, Path(app.outdir) / "_images"), replaced)
         shown |= set(PNG.findall(made))
         if made != text:
             page.write_text(made, encoding="utf-8")

@@ -1,38 +1,35 @@
-"""On the landing page: what the book found, and a card for each chapter, so that nobody has to keep them in step.
+"""On the landing page: what the book is, what it found, and a card for each chapter, so that nobody keeps them in step.
 
 - What is claimed stands beside the chapters, in ``book/landing.yml``.
-- ``<!-- findings -->`` becomes its findings, whose numbers are computed from the records as the chapters compute them.
-  A record that no longer says what a sentence says stops the build.
-- ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with a picture from its notebook.
-- ``<!-- leak lab -->`` becomes the instrument, and ``<!-- start -->`` the two buttons.
+- ``<!-- facts -->`` becomes the book's size, and the ways into it.
+- ``<!-- leak lab -->`` becomes the instrument, which static/landing.js moves once.
+- ``<!-- writing -->`` becomes two models that write: tools/site/writing.py.
+- ``<!-- findings -->`` becomes its findings, whose numbers are computed from the records as the chapters compute them
+  and drawn as small pictures. A record that no longer says what a sentence says stops the build.
+- ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with its emblem.
 """
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import nbformat
 import yaml
-from PIL import Image
 
 from efficient_transformers import evidence, study
 from efficient_transformers.book import instruments
-from efficient_transformers.book.explorer import few_colors
 from efficient_transformers.book.instruments import LeakLab
 from tools.make import repository
-from tools.notebooks import chapters, folding, run_notebooks
+from tools.notebooks import chapters, run_notebooks
+from tools.site import colab_runs, emblems, intervals, models, writing
+from tools.site.intervals import signed
 
 ROOT = Path(__file__).parents[2]
 SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
 PAGE = "book/index"
-FOLDER = "chapters"  # of the pictures, in _static
-SIZE = (520, 320)  # pixels that a picture has at most, two for each of the page's
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
 MATRICES = [  # the comparisons of Figure S4.3, whose number widens each interval
     ("gMLP", "dense gMLP"),
@@ -48,8 +45,11 @@ SHORTENING = [  # those of a minute at 1,024 in Table S3.2
 MARKUP = re.compile(r"\[([^\]]+)\]\([^)]*\)|[*`]")
 
 
-def signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+class Finding(NamedTuple):
+    """What the words of a finding take from the records, and the rows of its picture."""
+
+    numbers: dict[str, str]
+    rows: dict[str, intervals.Row]
 
 
 def interval(found: evidence.Comparison) -> str:
@@ -61,31 +61,37 @@ def holds(condition: bool, what: str) -> None:
         raise ValueError(f"the records no longer say that {what}; expected a finding that they support")
 
 
-def shallow_layers() -> dict[str, str]:
+def shallow_layers() -> Finding:
     """Section 4.11: the control that undoes the hourglass."""
     in_a_minute = (r for r in study.load_study("shortening") if r["run"]["name"].endswith("equal time"))
     records = [r for r in in_a_minute if r["run"]["training"]["seq_len"] == 1024]
     by_model, _ = study.by_model(records)
     pairs = {f"{a} − {b}": (by_model[a], by_model[b]) for a, b in SHORTENING}
     found = evidence.compare(pairs)
-    eight, two = (found[f"{HOURGLASS} − baseline, {n} layers"] for n in (8, 2))
+    rows = {n: found[f"{HOURGLASS} − baseline, {n} layers"] for n in (8, 4, 3, 2)}
+    eight, two = rows[8], rows[2]
     holds(eight.told_apart and eight.mean < 0, "the hourglass is ahead of eight layers at equal time")
     holds(two.told_apart and two.mean > 0, "the hourglass is behind two layers at equal time")
-    return {"eight": signed(eight.mean), "two": signed(two.mean), "interval": interval(two)}
+    numbers = {"interval": interval(two)}
+    words = {8: "eight", 4: "four", 3: "three", 2: "two"}
+    return Finding(numbers, {f"{words[n]} plain layers": row for n, row in rows.items()})
 
 
-def one_rate() -> dict[str, str]:
+def one_rate() -> Finding:
     """Section S1.5: the learning rate that two models share chooses how far one is ahead."""
     records = (r for r in study.load_study("head-to-head") if r["run"]["training"]["steps"] == 500)
     tried = study.rates_tried(records)
     baseline, ours = tried["Baseline"], tried["Primer EZ"]
-    low, high = (ours[rate] - baseline[rate] for rate in (0.001, 0.004))
+    lead = {rate: ours[rate] - baseline[rate] for rate in sorted(ours.keys() & baseline.keys())}
+    low, high = lead[0.001], lead[0.004]
     own = min(ours.values()) - min(baseline.values())
     holds(high < 3 * low < 0 and high < own < low, "one rate chooses how far Primer EZ is ahead")
-    return {"low": signed(low), "high": signed(high), "own": signed(own)}
+    rows = {f"both at {rate:g}": difference for rate, difference in lead.items()}
+    numbers = {"low": signed(low), "high": signed(high), "own": signed(own)}
+    return Finding(numbers, {**rows, "each at its own best": own})
 
 
-def one_weight_for_a_distance() -> dict[str, str]:
+def one_weight_for_a_distance() -> Finding:
     """Section S4.4: fewer numbers, lower loss, and what part of that is where they are missing."""
     ends, training = study.by_model(study.load_study("gate-kinds"))
     found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
@@ -93,28 +99,29 @@ def one_weight_for_a_distance() -> dict[str, str]:
     holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
     holds(near.told_apart and pair.mean < near.mean < 0, "a dense one gains a part of that without its far weights")
     n = training["gMLP"]["seq_len"]
-    return {
-        "toeplitz": signed(pair.mean),
+    numbers = {
         "distances": str(n),
         "pairs": f"{n * (n + 1) // 2:,}",
         "steps": str(training["gMLP"]["steps"]),
         "interval": interval(pair),
         "near": signed(near.mean),
     }
+    return Finding(numbers, {"a weight for each distance": pair, "dense, but for the 8 nearest tokens": near})
 
 
 FINDINGS = {made.__name__: made for made in (shallow_layers, one_rate, one_weight_for_a_distance)}
 
 
 def finding(claim: dict[str, str]) -> dict[str, str]:
-    """A finding with its numbers."""
-    numbers = FINDINGS[claim["from"]]()
-    return {name: words.format(**numbers) for name, words in claim.items()}
+    """A finding with its numbers and its picture."""
+    found = FINDINGS[claim["from"]]()
+    words = {name: words.format(**found.numbers) for name, words in claim.items()}
+    return {**words, "picture": intervals.drawn(found.rows, words["shows"])}
 
 
 def findings() -> str:
     items = "".join(
-        '<li><p class="numbers">{numbers}</p><h3>{headline}</h3><p>{says}</p><p class="more">'
+        '<li><h3>{headline}</h3><p class="shows">{shows}</p>{picture}<p>{says}</p><p class="more">'
         '<a href="../notebooks/{chapter}.html#{figure}">Section {section}</a></p></li>'.format(**finding(claim))
         for claim in SAYS["findings"]
     )
@@ -143,21 +150,7 @@ def first_sentence(name: str) -> str:
 
 
 def card(name: str) -> dict[str, str]:
-    plain = {"figure": f"{chapters.title(name)[0]}.1", "question": "", "answer": first_sentence(name)}
-    return plain | SAYS["cards"].get(name, {})
-
-
-def picture(name: str) -> tuple[Image.Image, str]:
-    """A chapter's figure for its card, as its notebook stores it, small; and what it shows, in words."""
-    figure = f"Figure {card(name)['figure']}"
-    for cell, caption in folding.captioned(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4)):
-        if caption["name"] == figure:
-            for output in cell.outputs:
-                if "image/png" in output.get("data", {}):
-                    drawn = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"]))).convert("RGBA")
-                    drawn.thumbnail(SIZE, Image.Resampling.LANCZOS)
-                    return drawn, cell.metadata["mystnb"]["image"]["alt"]
-    raise ValueError(f"{name} has no picture of {figure}; expected the number of one of its figures")
+    return {"question": "", "answer": first_sentence(name)} | SAYS["cards"].get(name, {})
 
 
 def colab(name: str) -> str:
@@ -171,12 +164,8 @@ def cards() -> str:
         number, title = chapters.title(name)
         title = title.replace("'", "’")  # as Sphinx sets it elsewhere
         says = card(name)
-        drawn, alt = picture(name)
-        width, height = (pixels // 2 for pixels in drawn.size)
         items.append(
-            f'<li><img src="../_static/{FOLDER}/{name}.png" alt="{html.escape(alt)}" width="{width}" '
-            f'height="{height}" loading="lazy">'
-            f'<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
+            f'<li>{emblems.emblem(name)}<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
             + (f'<p class="question">{html.escape(says["question"])}</p>' if says["question"] else "")
             + f'<p>{html.escape(says["answer"])}</p><p class="more">{minutes(name)} minutes to read · '
             f'<a href="{colab(name)}" aria-label="Chapter {number} in Colab">Colab</a></p></li>'
@@ -184,12 +173,20 @@ def cards() -> str:
     return f'<ul class="chapter-cards">{"".join(items)}</ul>'
 
 
-def start() -> str:
-    """The two ways into the book, at its first chapter."""
-    first = in_the_book()[0]
+def facts() -> str:
+    """The book in numbers, and the ways into it."""
+    names = in_the_book()
+    said = (
+        f"{len(names)} chapters",
+        f"{sum(map(minutes, names))} minutes to read",
+        f"{len(models.shipped())} trained models that run on the page",
+        "nothing to install",
+    )
+    first, last = names[0], colab_runs.told()
     return (
+        f'<ul class="facts">{"".join(f"<li>{fact}</li>" for fact in said)}</ul>'
         f'<p class="start"><a href="../notebooks/{first}.html">Start with Chapter 1</a> '
-        f'<a href="{colab(first)}">Open in Colab</a></p>'
+        f'<a href="{colab(first)}">Open in Colab</a>{f" <small>{last}</small>" if last else ""}</p>'
     )
 
 
@@ -204,8 +201,9 @@ def leak_lab() -> str:
 
 
 MARKS = {
+    "<!-- facts -->": facts,
     "<!-- leak lab -->": leak_lab,
-    "<!-- start -->": start,
+    "<!-- writing -->": writing.strip,
     "<!-- findings -->": findings,
     "<!-- chapters -->": cards,
 }
@@ -217,17 +215,6 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
             source[0] = source[0].replace(mark, f"```{{raw}} html\n{made()}\n```")
 
 
-def draw_pictures(app: Any) -> None:
-    if app.builder.format != "html":
-        return
-    folder = Path(app.outdir) / "_static" / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in in_the_book():
-        drawn = io.BytesIO()
-        picture(name)[0].save(drawn, "png")
-        (folder / f"{name}.png").write_bytes(few_colors(drawn.getvalue()))
-
-
 def write_instrument(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         static = Path(app.outdir) / "_static"
@@ -237,4 +224,6 @@ def write_instrument(app: Any, error: Exception | None) -> None:
 
 def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     if pagename == PAGE:
-        app.add_css_file("landing.css")
+        for style in ("models.css", "landing.css"):
+            app.add_css_file(style, priority=900)  # after those of every page
+        app.add_js_file("landing.js", loading_method="defer")

@@ -3,6 +3,7 @@ r"""On the site: plain words become links, so that a notebook stays portable Mar
 - ``\tag{4.1}`` is ``#eq-4-1``; ``(4.1)`` in prose, on any page, is a link to it, and so are ``Figure 4.2``,
   ``Tables 4.1 and 4.2``, ``Section 4.3``, ``Exercise 4.1`` and, in a study, ``Figure S4.2``.
 - ``test_name`` in backquotes is a link to that test in the repository, and ``test_file.py`` to the file.
+- A notebook names the site's address of a page that is no notebook; on the site the link is one from page to page.
 - A link that leads nowhere is a warning, which ``-W`` makes an error.
 """
 
@@ -112,6 +113,16 @@ def link_mentions(app: Any, doctree: nodes.document, docname: str) -> None:
         text.parent.replace(text, [node for node in [*made, nodes.Text(text[end:])] if node.astext()])
 
 
+def stay_within(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Links to the site's own address become links from page to page, which work from the disk too."""
+    for link in doctree.findall(nodes.reference):
+        address, base = link.get("refuri", ""), app.config.html_baseurl
+        if address.startswith(base):
+            page, _, anchor = address.removeprefix(base).partition("#")
+            there = app.builder.get_relative_uri(docname, page.removesuffix(".html"))
+            link["refuri"], link["internal"] = f"{there}#{anchor}" if anchor else there, True
+
+
 @cache
 def tests() -> dict[str, tuple[str, int]]:
     """File and line of each test, by ``name`` and ``file::name``; and of each file, by its name."""
@@ -126,10 +137,15 @@ def tests() -> dict[str, tuple[str, int]]:
     return found
 
 
+def in_repository(config: Any, file: str, line: int = 0) -> str:
+    """The address of a file there, or of a line in it."""
+    options = config.html_theme_options
+    address = f"{options['repository_url'].rstrip('/')}/blob/{options.get('repository_branch') or 'main'}"
+    return f"{address}/{file}{f'#L{line}' if line else ''}"
+
+
 def link_tests(app: Any, doctree: nodes.document) -> None:
     """Make links of the names of tests."""
-    options = app.config.html_theme_options
-    address = f"{options['repository_url'].rstrip('/')}/blob/{options.get('repository_branch') or 'main'}"
     for literal in list(doctree.findall(nodes.literal)):
         match = TEST.fullmatch(literal.astext())
         if not match or isinstance(literal.parent, nodes.reference):
@@ -138,7 +154,6 @@ def link_tests(app: Any, doctree: nodes.document) -> None:
         if name not in tests():
             log.warning("no test is called %s", literal.astext(), location=literal)
             continue
-        file, line = tests()[name]
-        reference = nodes.reference("", "", refuri=f"{address}/{file}{f'#L{line}' if line else ''}", internal=False)
+        reference = nodes.reference("", "", refuri=in_repository(app.config, *tests()[name]), internal=False)
         literal.replace_self(reference)
         reference += literal

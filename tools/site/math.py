@@ -63,6 +63,6 @@ def display(self: Any, node: nodes.math_block) -> None:
     self.body.append(self.starttag(node, "div", CLASS="math notranslate nohighlight"))
     self.body.append(f'<div class="formula">{made}</div>')
     if tag:
-        self.body.append(f'<a class="eqno" href="#{node["ids"][0]}">({tag[1]})</a>')
+        self.body.append(f'<a class="eqno" href="#{node.get("number_of") or node["ids"][0]}">({tag[1]})</a>')
     self.body.append("</div>\n")
     raise nodes.SkipNode

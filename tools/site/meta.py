@@ -59,7 +59,8 @@ def description(doctree: nodes.document | None) -> str:
     """What a page is about: its first paragraph of words that is not in a cell or a list."""
     for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
         words = paragraph.astext()
-        if isinstance(paragraph.parent, nodes.section) and len(words) > 40 and not list(paragraph.findall(nodes.math)):
+        opens = isinstance(paragraph.parent, nodes.section) or "about" in paragraph.parent["classes"]
+        if opens and len(words) > 40 and not list(paragraph.findall(nodes.math)):
             return shortened(words)
     return DESCRIPTION
 

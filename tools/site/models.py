@@ -40,14 +40,20 @@ def weights_of(name: str) -> Path:
     return Path(pretrained.SHIPPED / name / saving.WEIGHTS)
 
 
+def context_of(name: str) -> int:
+    return json.loads((pretrained.SHIPPED / name / saving.CONFIG).read_text(encoding="utf-8"))["max_seq_len"]
+
+
 def megabytes(name: str) -> str:
     return f"{weights_of(name).stat().st_size / 1e6:.1f} MB"
 
 
 def options() -> str:
-    """The models as the options of a menu."""
+    """The models as the options of a menu, each with how many characters it reads."""
     return "".join(
-        f'<option value="{name}">{html.escape(TITLES[name])} ({megabytes(name)})</option>' for name in shipped()
+        f'<option value="{name}" data-context="{context_of(name)}">'
+        f"{html.escape(TITLES[name])} ({megabytes(name)})</option>"
+        for name in shipped()
     )
 
 

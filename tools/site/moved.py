@@ -21,6 +21,7 @@ import yaml
 from tools.site.meta import PLAIN_PAGE
 
 TABLE: dict[str, str] = yaml.safe_load((Path(__file__).parents[2] / "book" / "moved.yml").read_text(encoding="utf-8"))
+HAS_MOVED = "This page has moved"
 ADDRESS = re.compile(r"[\w/-]+\.html(#[\w.-]+)?")
 
 
@@ -66,7 +67,7 @@ def leading_on(page: str, target: str) -> str:
     where = link(page, target)
     script = f"location.replace({json.dumps(where)}{'' if '#' in target else ' + location.hash'})"
     return PLAIN_PAGE.format(
-        title="This page has moved",
+        title=HAS_MOVED,
         head=f'<meta name="robots" content="noindex">\n<link rel="icon" href="data:,">\n<script>{script}</script>\n'
         f'<noscript><meta http-equiv="refresh" content="0; url={where}"></noscript>',
         body=f'<p><a href="{where}">It is here now</a>.</p>',
@@ -82,7 +83,7 @@ def write_pages(app: Any, error: Exception | None) -> None:
             path = path.with_name(path.name.partition("#")[0])
             if not path.exists():
                 raise ValueError(f"book/moved.yml has {page!r}; expected an anchor of a page that is there")
-        elif path.exists():
+        elif path.exists() and HAS_MOVED not in path.read_text(encoding="utf-8"):  # written by the build before
             raise ValueError(f"book/moved.yml has {page!r}; expected a page that is no longer there")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,23 +20,45 @@ PACKAGE = "efficient_transformers"
 DOCUMENTED = re.compile(r"automodule:: ([\w.]+)")
 FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in the order of the page
 DIFFICULTIES = ("easy", "medium", "hard")
+TAUGHT_AS = {  # the names of the plain forms that a chapter builds
+    "rotate": "turn_pairs",
+    "MultiHeadAttention": "PlainAttention",
+    "FeedForward": "PlainFeedForward",
+    "TransformerLayer": "PlainLayer",
+    "LearnedPositions": "AddedPositions",
+    "LanguageModel": "PlainLanguageModel",
+    "generate": "write_on",
+    "Cache": "GrowingCache",
+    "leak_map": "influence",
+    "SquaredReLU": "squared_relu",
+    "CausalDepthwiseConv": "causal_depthwise_conv",
+    "MultiDConvHeadAttention": "EZAttention",
+    "SharedQueryKeyAttention": "QueriesFromKeys",
+    "PrimerNorm": "ReleasedNorm",
+    "PrimerLayer": "NormAfterLayer",
+    "AvgPoolShortening": "MeanShortening",
+    "LinearPoolingShortening": "ProjectedShortening",
+    "NaiveUpSampling": "CopyUpSampling",
+    "LinearUpSampling": "ProjectedUpSampling",
+    "CrossAttention": "PlainCrossAttention",
+    "AttentionBasedShortening": "AttentionShortening",
+    "AttentionBasedUpSampling": "AttentionUpSampling",
+    "Hourglass": "PlainHourglass",
+    "SpatialGatingUnit": "SplitGate",
+    "GMLPBlock": "PlainBlock",
+    "TinyAttention": "OneSmallHead",
+    "toeplitz": "full",
+}
 SECTIONS = {  # what a chapter explains without the package's name
     "causal_mask": "1.2",
-    "LearnedPositions": "1.7",
     "Metrics": "1.7",
     "Vocabulary": "1.6",
     "parameter_groups": "1.7",
-    "generate": "1.8",
     "PrimerEZFamily": "2.5",
-    "SharedQueryKeyAttention": "3.4",
-    "PrimerLayer": "3.4",
     "PrimerFamily": "3.5",
     "ShiftRight": "4.2",
     "Shortening": "4.3",
-    "CrossAttention": "4.6",
-    "AttentionBasedUpSampling": "4.6",
     "GMLPFamily": "5.2",
-    "toeplitz": "5.5",
 }
 MODULES = {  # for the other entries of a module: a section, or the page that is about what it does
     "attention": "1.4",
@@ -132,17 +154,23 @@ def explained(module: str, name: str) -> str:
     Raises:
         KeyError: if neither a chapter nor the lists above say where.
     """
-    if found := explanations().get(name):
+    plain = TAUGHT_AS.get(name)
+    if found := explanations()[plain] if plain else explanations().get(name):
         equations = "".join(f", ({number})" for number in found.equations)
-        return f"{found.how} in Section {found.section}{equations}."
+        return f"{'Taught' if plain else found.how} in Section {found.section}{equations}."
     place = SECTIONS.get(name) or MODULES[module]
     return f"See Section {place}." if place[-1].isdigit() else f"See :doc:`/book/{place}`."
 
 
-def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Say where the book explains an entry; and part the list of a module's docstring from the words before it."""
-    if what == "module" and "What is notable:" in lines:
+def part_list(lines: list[str]) -> None:
+    """Part the list of a docstring from the words before it."""
+    if "What is notable:" in lines:
         lines.insert(lines.index("What is notable:") + 1, "")
+
+
+def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Part an entry's list from its words, and say where the book explains it."""
+    part_list(lines)
     # Plain Sphinx also asks for what a module imports, before it leaves it out.
     if what in ("class", "function") and name.startswith(f"{obj.__module__}."):
         _, *inside = obj.__module__.split(".")

@@ -21,7 +21,7 @@ from sphinx import addnodes
 
 from tools.site.math import convert
 
-GLOSSARY, ORIGINALS = "book/glossary", "book/from-labml"
+GLOSSARY, ORIGINALS, SOURCE = "book/glossary", "book/from-labml", "book/source/"
 NAME = re.compile(r"[A-Za-z_]\w{2,}")
 STRUCTURED = re.compile(r"<(mfrac|msqrt|mtable|munderover|msubsup|msup|mover)\b")
 APART = (nodes.section, addnodes.desc, nodes.title, nodes.image, nodes.raw, nodes.math_block, nodes.comment)
@@ -125,11 +125,24 @@ def named(doctree: nodes.document) -> list[list[str]]:
     ]
 
 
+def listed(page: str, doctree: nodes.document) -> list[list[str]]:
+    """The classes and functions of a page of source, by their names alone: the chapters explain them."""
+    module = page.rpartition("/")[2]
+    found = [node for node in doctree.findall(nodes.section) if "beside" in node["classes"]]
+    return [
+        [f"{page}.html#{n['ids'][0]}", f"{n['ids'][0]} in {module}.py", prose(n.next_node(nodes.paragraph)), ""]
+        for n in found
+    ]
+
+
 def collect(app: Any, doctree: nodes.document, docname: str) -> None:
     """After the links of the glossary were made."""
     title = app.env.titles[docname].astext()
     if docname.startswith("book/api/"):
         title = f"The package: {title}"
+    if docname.startswith(SOURCE):
+        app.book_sections[docname] = [f"Annotated source: {title}", listed(docname, doctree)]
+        return
     found = terms(doctree) if docname == GLOSSARY else sections(docname, doctree)
     app.book_sections[docname] = [title, found + named(doctree) if docname == ORIGINALS else found]
 

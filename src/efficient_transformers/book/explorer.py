@@ -1,8 +1,9 @@
-"""A figure with sliders that works with a kernel and without one.
+"""A figure with sliders in plain HTML: the same with a kernel and without one.
 
 What is notable:
-- all frames are drawn beforehand, so a slider answers at once;
-- in JupyterLab and Colab it is a widget; in a stored notebook and on the site, a few lines of HTML do the same.
+- all frames are drawn beforehand, so a slider answers at once, and a stored notebook loses nothing when it is opened;
+- the other frames and the sliders come with a few lines of script: where none runs, one figure stands there, and
+  nothing that does not move.
 """
 
 from __future__ import annotations
@@ -12,33 +13,51 @@ import hashlib
 import html
 import io
 import itertools
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import ipywidgets
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from PIL import Image
 
 from ..checks import require
 
-SCRIPT = """<script>(root => {
-  const sliders = [...root.querySelectorAll("input")], frames = [...root.querySelectorAll("img")];
-  const show = () => {
-    let frame = 0;
-    for (const s of sliders) {
-      const value = s.dataset.values.split("|")[s.value];
-      frame = frame * (+s.max + 1) + +s.value;
-      s.nextElementSibling.value = value;
-      s.setAttribute("aria-valuetext", value);
-    }
-    frames.forEach((img, i) => { img.hidden = i !== frame; });
-  };
-  sliders.forEach(s => s.addEventListener("input", show));
-})(document.getElementById("ID"))</script>"""
+# JupyterLab may show a cell twice, each time with the same id, and takes the arrows for itself wherever nobody can
+# write. The frame that the page has is not there again.
+SCRIPT = """<script>(({ names, values, first, alt, frames }) => {
+  for (const root of document.querySelectorAll("#ID:not(:has(input))")) {
+    const image = root.querySelector("img"), places = [...first], controls = document.createElement("div");
+    const shown = () => places.reduce((frame, place, i) => frame * values[i].length + place, 0);
+    const own = shown(), source = image.src;
+    names.forEach((name, i) => {
+      const label = document.createElement("label"), input = document.createElement("input");
+      const output = document.createElement("output");
+      const say = () => {
+        output.value = values[i][places[i]];
+        input.setAttribute("aria-valuetext", output.value);
+      };
+      Object.assign(input, { type: "range", min: 0, max: values[i].length - 1, value: places[i] });
+      input.style.height = "24px";
+      label.style.marginRight = "1.5em";
+      input.addEventListener("keydown", event => /^(Arrow|Home|End|Page)/.test(event.key) && event.stopPropagation());
+      input.addEventListener("input", () => {
+        places[i] = +input.value;
+        say();
+        const frame = shown();
+        image.src = frame === own ? source : frames[frame];
+        image.alt = `${alt} Here: ${names.map((n, j) => `${n} ${values[j][places[j]]}`).join(", ")}.`;
+      });
+      label.append(`${name} `, input, " ", output);
+      controls.append(label, " ");
+      say();
+    });
+    root.prepend(controls);
+  }
+})(DATA)</script>"""
 
 
-class Explorer(ipywidgets.VBox):  # type: ignore[misc]
+class Explorer:
     """One frame for each combination of values, chosen by sliders.
 
     Args:
@@ -50,8 +69,8 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
         **values: the values of each slider, by name; underscores become spaces.
 
     Raises:
-        ValueError: if there is no slider, a slider has no values, a value has a ``|`` in it, or a slider is to start
-            at a value that it does not have.
+        ValueError: if there is no slider, a slider has no values, or a slider is to start at a value that it does not
+            have.
     """
 
     def __init__(
@@ -67,78 +86,56 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]
         self.dpi = dpi
         self.values = {name: list(v) for name, v in values.items()}
         require(bool(values) and all(self.values.values()), "values", self.values, "at least one value per slider")
-        for name, choices in self.values.items():
-            for choice in choices:
-                require("|" not in str(choice), name, choice, "a value without '|', which parts them on a page")
         self.first = dict.fromkeys(self.values, 0)
         for name, value in (start or {}).items():
             require(value in self.values.get(name, []), f"start of {name!r}", value, "a value of that slider")
             self.first[name] = self.values[name].index(value)
-        self.frames = [
-            png(draw(**dict(zip(self.values, combination, strict=True))), dpi)
-            for combination in itertools.product(*self.values.values())
-        ]
-        self.sliders = [
-            ipywidgets.SelectionSlider(
-                options=[(str(v), i) for i, v in enumerate(choices)], index=self.first[name], description=label(name)
-            )
-            for name, choices in self.values.items()
-        ]
-        self.picture = ipywidgets.HTML(self.image(self.number(self.first.values())))
-        for slider in self.sliders:
-            slider.observe(self.show, "value")
-        super().__init__([ipywidgets.HBox(self.sliders), self.picture])
+        self.combinations = list(itertools.product(*self.values.values()))
+        self.shown = self.combinations.index(tuple(self.values[name][i] for name, i in self.first.items()))
+        self.frames = [png(draw(**dict(zip(self.values, chosen, strict=True))), dpi) for chosen in self.combinations]
 
-    def number(self, places: Iterable[int]) -> int:
-        """The number of the frame for the place of each slider."""
-        frame = 0
-        for place, choices in zip(places, self.values.values(), strict=True):
-            frame = frame * len(choices) + place
-        return frame
+    def __repr__(self) -> str:
+        return f"Explorer({', '.join(self.values)})"
 
-    def image(self, frame: int, hidden: bool = False) -> str:
-        """One frame as an ``<img>``, whose words for those who cannot see it end with the values of its sliders."""
-        source = base64.b64encode(self.frames[frame]).decode()
-        size = Image.open(io.BytesIO(self.frames[frame])).size
+    def words(self) -> str:
+        """For those who cannot see the first frame; they end with the values of its sliders, as the script's do."""
+        chosen = zip(self.values, self.combinations[self.shown], strict=True)
+        return f"{self.alt} Here: {', '.join(f'{label(name)} {value}' for name, value in chosen)}."
+
+    def image(self) -> str:
+        """The first frame as an ``<img>``."""
+        size = Image.open(io.BytesIO(self.frames[self.shown])).size
         width, height = (round(pixels * 100 / self.dpi) for pixels in size)
-        combination = list(itertools.product(*self.values.values()))[frame]
-        now = ", ".join(f"{label(name)} {value}" for name, value in zip(self.values, combination, strict=True))
         return (
-            f'<img src="data:image/png;base64,{source}" alt="{html.escape(f"{self.alt} Here: {now}.")}" '
-            f'width="{width}" height="{height}" style="max-width: 100%; height: auto"{" hidden" if hidden else ""}>'
+            f'<img src="data:image/png;base64,{encoded(self.frames[self.shown])}" alt="{html.escape(self.words())}" '
+            f'width="{width}" height="{height}" style="max-width: 100%; height: auto">'
         )
 
-    def show(self, _: Any = None) -> None:
-        """Show the frame of the sliders' values."""
-        self.picture.value = self.image(self.number(slider.value for slider in self.sliders))
-
-    def static_html(self) -> str:
-        """The same figure without a kernel. Its id depends on nothing that differs between machines."""
+    def _repr_html_(self) -> str:
+        """The figure. Its id depends on nothing that differs between machines."""
         key = "explorer-" + hashlib.sha256(repr((self.alt, self.values)).encode()).hexdigest()[:10]
-        controls = "".join(
-            f'<label>{html.escape(label(name))} <input type="range" min="0" max="{len(choices) - 1}" '
-            f'value="{self.first[name]}" data-values="{html.escape("|".join(map(str, choices)))}" '
-            f'aria-valuetext="{html.escape(str(choices[self.first[name]]))}" style="height: 24px"> '
-            f"<output>{html.escape(str(choices[self.first[name]]))}</output></label> "
-            for name, choices in self.values.items()
-        )
-        shown = self.number(self.first.values())
-        images = "".join(self.image(i, hidden=i != shown) for i in range(len(self.frames)))
-        return f'<div id="{key}" class="explorer"><div>{controls}</div>{images}</div>{SCRIPT.replace("ID", key)}'
-
-    _ipython_display_ = None  # by which ipywidgets 7 would show the widget, and store nothing else
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return {
-            "application/vnd.jupyter.widget-view+json": {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self.model_id,
-            },
-            "text/html": self.static_html(),
-            "image/png": base64.b64encode(self.frames[self.number(self.first.values())]).decode(),
-            "text/plain": f"Explorer({', '.join(self.values)})",
+        data = {
+            "names": [label(name) for name in self.values],
+            "values": [[str(value) for value in choices] for choices in self.values.values()],
+            "first": list(self.first.values()),
+            "alt": self.alt,
+            "frames": [
+                "" if i == self.shown else f"data:image/png;base64,{encoded(frame)}"
+                for i, frame in enumerate(self.frames)
+            ],
         }
+        written = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # no value ends the script
+        script = SCRIPT.replace("ID", key, 1).replace("DATA", written, 1)
+        return f'<div id="{key}" class="explorer">{self.image()}</div>{script}'
+
+    def _repr_png_(self) -> tuple[str, dict[str, str]]:
+        """The first frame, for where HTML is not shown."""
+        return encoded(self.frames[self.shown]), {"alt": self.words()}
+
+
+def encoded(frame: bytes) -> str:
+    """A picture as text."""
+    return base64.b64encode(frame).decode()
 
 
 def label(name: str) -> str:
@@ -149,7 +146,7 @@ def label(name: str) -> str:
 def png(figure: Figure, dpi: int) -> bytes:
     """The figure as a PNG of few colors, a third of the usual size; the same bytes for the same picture.
 
-    It is white where the figure is transparent, since a widget may stand on a dark page. All of it is kept, empty
+    It is white where the figure is transparent, since an explorer may stand on a dark page. All of it is kept, empty
     margins too, so that frames have one size.
     """
     drawn = io.BytesIO()

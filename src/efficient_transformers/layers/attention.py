@@ -191,6 +191,7 @@ class MultiHeadAttention(Attention):
         return *self.turn(q, k, start, start), v
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        # With a cache, positions go on where the piece before ended: its length is where this one starts.
         require(self.causal or cache is None, "cache", cache, "None, for attention that is not causal")
         start = 0 if cache is None else cache.length(self)
         return self.attend(*self.heads(x, start, cache), start=start, cache=cache)

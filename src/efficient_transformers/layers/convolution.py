@@ -83,6 +83,8 @@ class CausalDepthwiseConv(nn.Module):
         return p.expand(self.n_heads, self.d_model // self.n_heads, -1).flatten(0, 1)
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        # Zeros before the sequence, or a cache's last inputs, keep every sum from reading a later token. PyTorch counts
+        # a kernel from its oldest token, hence the flip.
         expected = f"[batch, seq, {self.d_model}]"
         require(x.dim() == 3 and x.shape[2] == self.d_model, "x.shape", tuple(x.shape), expected)
         require(x.shape[1] > 0, "the sequence length", x.shape[1], "at least one token")

@@ -97,7 +97,12 @@ def turns(T: int, K: int, start: int, step: int, dtype: torch.dtype) -> Tensor:
 
 
 def rotate_complex(x: Tensor, start: int, step: int) -> Tensor:
-    """Rotary positions by one complex product, whose factors all layers share."""
+    r"""Rotary positions by one complex product, whose factors all layers share.
+
+    Two neighboring channels are viewed, without a copy, as :math:`a + \mathrm{i} b`. Times
+    :math:`\cos\alpha + \mathrm{i} \sin\alpha` that is the turned pair, :math:`a \cos\alpha - b \sin\alpha` and
+    :math:`a \sin\alpha + b \cos\alpha`: one pass over memory in the place of several.
+    """
     T, K = x.shape[-2:]
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], K // 2, 2))  # (..., T, K/2)
     return torch.view_as_real(pairs * turns(T, K, start, step, x.dtype)).flatten(-2)  # (..., T, K)
@@ -117,7 +122,7 @@ def fits_registers(x: Tensor, start: int, step: int) -> bool:
 
 
 class SquaredReLUFunction(torch.autograd.Function):
-    """The activation and its derivative; autograd's own would pass over memory twice more."""
+    r"""The activation, and its derivative :math:`2 \max(x, 0)`; autograd's own would pass over memory twice more."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor) -> Tensor:
@@ -139,7 +144,11 @@ def squared_relu(x: Tensor) -> Tensor:
 
 
 def channels_last_conv(x: Tensor, kernel: Tensor, bias: Tensor | None, dilation: int) -> Tensor:
-    """The convolution by ``conv2d``, which reads ``[batch, seq, channels]`` as it lies in memory, without a copy."""
+    """The convolution by ``conv2d``, which reads ``[batch, seq, channels]`` as it lies in memory, without a copy.
+
+    ``conv1d`` wants each channel's tokens side by side. To ``conv2d`` a sequence is an image of height 1, whose
+    channels may be side by side.
+    """
     x = x.mT.unsqueeze(2)  # (B, D, 1, past+T)
     y = F.conv2d(x, kernel.unsqueeze(2), bias, dilation=(1, dilation), groups=len(kernel))
     return y.squeeze(2).mT  # (B, T, D)
@@ -151,7 +160,10 @@ TILE = 64  # tokens; with smaller tiles, less of the matrix is wasted on zeros a
 
 
 def tiles(start: int, end: int) -> list[tuple[slice, slice]]:
-    """Rows and columns of the tiles that cover a lower triangle: squares, and triangles on the diagonal."""
+    """Rows and columns of the tiles that cover a lower triangle: squares, and triangles on the diagonal.
+
+    The middle cuts a triangle into a square of nothing but weights and two smaller triangles, which are cut again.
+    """
     if end - start <= TILE:
         return [(slice(start, end), slice(start, end))]
     middle = (start + end) // 2
@@ -160,7 +172,11 @@ def tiles(start: int, end: int) -> list[tuple[slice, slice]]:
 
 
 class TriangularProduct(torch.autograd.Function):
-    """The product with a matrix's lower triangle, tile by tile; ``beta=0`` where a tile is the first to write."""
+    r"""The product with a matrix's lower triangle, tile by tile; ``beta=0`` where a tile is the first to write.
+
+    :math:`y = W x`. With the gradient :math:`g` of :math:`y`, that of :math:`x` is :math:`W^\top g`, and that of
+    :math:`W` the lower triangle of :math:`g x^\top`, summed over the batch: the same tiles serve all three.
+    """
 
     @staticmethod
     def forward(ctx: FunctionCtx, weight: Tensor, x: Tensor) -> Tensor:

@@ -122,6 +122,8 @@ class SpatialGatingUnit(nn.Module):
     def forward(
         self, z: Tensor, cache: Cache | None = None, mask: Tensor | None = None, *, attended: Tensor | None = None
     ) -> Tensor:
+        # What passes is not mixed, and what is mixed is normalized first: without the norm, the gate's spread would
+        # depend on its input.
         T, start = z.shape[1], 0 if cache is None else cache.length(self)
         self.check(z, cache, mask)
         passed, mixed = z.chunk(2, dim=-1) if self.kind == "split" else (z, z)  # (B, T, d_out) each

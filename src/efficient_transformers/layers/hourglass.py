@@ -109,7 +109,7 @@ UP_SAMPLINGS: tuple[str, ...] = get_args(UpSamplingName)
 
 
 def parse_hierarchy(hierarchy: str) -> tuple[list[int], list[int]]:
-    """The paper's notation, layers@factor from the first stack to the last, as layers and factors of each level.
+    """The paper's notation, ``layers@factor`` from the first stack to the last, as layers and factors of each level.
 
     ``"2@1 4@2 8@6 4@2 2@1"`` is two layers on all tokens, four on every second one, eight on every sixth, and back:
     ``([2, 4, 8], [2, 3])``.

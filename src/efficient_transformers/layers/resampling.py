@@ -154,6 +154,7 @@ class NaiveUpSampling(nn.Module):
         require(fits, "short.shape", tuple(short.shape), f"{expected}, the windows of x")
 
     def forward(self, x: Tensor, short: Tensor, cache: Cache | None = None) -> Tensor:
+        # The window of the first tokens may have come with the piece before: a cache keeps its vectors.
         T, k = x.shape[1], self.factor
         phase = 0 if cache is None else cache.phase(self, T, k)
         self.check(x, short, -(-(phase + T) // k) - -(-phase // k))

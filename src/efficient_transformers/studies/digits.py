@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..checks import require, require_int, require_number, require_seed
 from ..layers.gmlp import GMLPBlock
+from ..training.logs import bar
 from ..training.loop import parameter_groups
 
 
@@ -151,15 +152,13 @@ def train_digits(
     Returns:
         The model, and the seconds that it took.
     """
-    from tqdm.auto import trange  # heavy libraries are imported where they are used
-
     config, digits = config or DigitTraining(), digits or load_digits()
     torch.manual_seed(config.seed)
     model = make()
     optimizer = torch.optim.AdamW(parameter_groups(model, config.weight_decay), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, config.steps, pct_start=0.1)
     started = time.perf_counter()
-    for _ in trange(config.steps, unit="step", disable=None if show_progress else True):
+    for _ in bar(range(config.steps), show=show_progress, unit="step"):
         rows = torch.randint(len(digits.train_labels), (config.batch_size,))
         logits = model(digits.train_images[rows])
         F.cross_entropy(logits, digits.train_labels[rows], label_smoothing=config.label_smoothing).backward()  # type: ignore[no-untyped-call]

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..checks import require, require_int
+from .logs import bar
 from .tokens import Vocabulary, require_tokens
 
 BLOCK = 1024  # targets
@@ -56,8 +57,6 @@ def evaluate(
         TypeError: if a number is not an int, or the text not a tensor of integers.
         ValueError: if a number is less than 1, or the text has fewer than two tokens or another shape.
     """
-    from tqdm.auto import tqdm  # heavy libraries are imported where they are used
-
     for name, value in (("seq_len", seq_len), ("batch_size", batch_size)):
         require_int(name, value, at_least=1)
     require_tokens("tokens", tokens)
@@ -69,7 +68,7 @@ def evaluate(
     was_training = model.training
     model.eval()
     try:
-        for first in tqdm(range(0, len(starts), batch_size), unit="batch", disable=None if show_progress else True):
+        for first in bar(range(0, len(starts), batch_size), show=show_progress, unit="batch"):
             start, new = starts[first : first + batch_size], fresh[first : first + batch_size]
             text = tokens[start[:, None] + rows].long().to(device)  # (B, T+1)
             logits = model(text[:, :-1]).float()  # (B, T, V)

@@ -1,9 +1,10 @@
-"""Where the metrics of a run go while it lasts: a file with a line of JSON for each evaluation, and TensorBoard."""
+"""What a run says while it lasts: a file with a line of JSON for each evaluation, TensorBoard, a progress bar."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -84,3 +85,15 @@ def tensorboard(folder: Path, tokens_per_step: int) -> Callable[[Record], None]:
             warnings.warn(f"nothing more is written for TensorBoard to {folder} ({reason(error)})", stacklevel=2)
 
     return write
+
+
+def bar(values: Iterable[Any] | None = None, *, show: bool, **options: Any) -> Any:
+    """A progress bar of tqdm, if ``show`` asks for one and the output is a terminal or a notebook.
+
+    In a notebook it is text too: a widget would be stored as one, and gone when the notebook is opened again.
+    """
+    from tqdm import tqdm  # heavy libraries are imported where they are used
+
+    if type(sys.stdout).__module__.startswith("ipykernel"):
+        return tqdm(values, disable=not show, file=sys.stdout, **options)
+    return tqdm(values, disable=None if show else True, **options)

@@ -26,6 +26,7 @@ from .checkpoint import Checkpoints, random_states_kept, restore
 from .corpus import NO_TARGET, Corpus
 from .execution import Agreement, Execution, Stop, plain, processes
 from .files import reason
+from .logs import bar
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -303,8 +304,6 @@ def train(
         FloatingPointError: as soon as a loss is not finite; the weights are those before that step.
         OSError: if the first checkpoint cannot be written.
     """
-    from tqdm.auto import tqdm  # heavy libraries are imported where they are used
-
     config = TrainingConfig() if config is None else config
     execution = Execution() if execution is None else execution
     stop = Stop() if stop is None else stop
@@ -315,11 +314,11 @@ def train(
     network, optimizer = execution.prepare(model, partial(adam, weight_decay=config.weight_decay), accelerator)
     bare, losses, agree = plain(network, accelerator), Losses(network, accelerator, execution), Agreement()
     progress, asked = Progress(corpus, config, checkpoints), False
-    silent = None if show_progress and accelerator.is_main_process else True  # None: where there is no terminal
     try:
         progress.resume(bare, optimizer)
         network.train()
-        with tqdm(total=config.steps, initial=progress.step, unit="step", disable=silent) as bar:
+        show = show_progress and accelerator.is_main_process
+        with bar(show=show, total=config.steps, initial=progress.step, unit="step") as drawn:
             for step in range(progress.step, config.steps + 1):
                 ending = asked or step == config.steps
                 with progress.paused():
@@ -340,8 +339,8 @@ def train(
                 accelerator.clip_grad_norm_(network.parameters(), config.clip_norm)
                 optimizer.step()
                 optimizer.zero_grad()
-                bar.set_postfix_str(str(progress), refresh=False)
-                bar.update()
+                drawn.set_postfix_str(str(progress), refresh=False)
+                drawn.update()
     finally:
         bare.eval().zero_grad()
     return progress.metrics

@@ -2,5 +2,17 @@
 
 from . import gmlp, head_to_head, hourglass, primer_ez, trained, transformer, variations
 from .checking import CHECKS, check
+from .numbers import QUESTIONS
 
-__all__ = ["CHECKS", "check", "gmlp", "head_to_head", "hourglass", "primer_ez", "trained", "transformer", "variations"]
+__all__ = [
+    "CHECKS",
+    "QUESTIONS",
+    "check",
+    "gmlp",
+    "head_to_head",
+    "hourglass",
+    "primer_ez",
+    "trained",
+    "transformer",
+    "variations",
+]

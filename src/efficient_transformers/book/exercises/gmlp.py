@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ...layers.gmlp import SpatialGatingUnit
 from ...models import LanguageModel
-from .checking import WrongAnswerError, as_number, close, compare, dependence, drawn, exercise, expect, show_leaks
+from .checking import WrongAnswerError, close, compare, dependence, drawn, exercise, expect, show_leaks
+from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, trained
 
 
@@ -84,22 +85,32 @@ def dense_from_kernel(answer: Any) -> str:
     return f"at the {n} characters of this chapter's models, {n} numbers stand for a matrix of {n * n:,}"
 
 
+def gate_channels(D: int) -> Numbers:
+    """The channels inside for one number of channels."""
+    n = 10
+    costs = (
+        f"with F = {{given:g}} the gate takes {{scaled:,.0f}} multiply-adds for {n} tokens, attention with D = {D} "
+        f"takes {2 * n * n * D:,}"
+    )
+    hints = {
+        2 * D: "W multiplies half of the F channels, and attention takes two products",
+        8 * D: "attention has two products of n × n × D, not four",
+        D: "count the second product of attention, and that half of the F channels pass by",
+    }
+    mistakes = tuple(Mistake((count,), f"{costs}: {hint}") for count, hint in hints.items())
+    return Numbers((Field(f"what you return for D = {D}", 4 * D, costs, scale=n * n / 2),), mistakes)
+
+
+@question("5.3")
+def gate_question() -> Question:
+    return Question(("At which F, with D = 16?",), gate_channels(16), lambda D: 4 * D)
+
+
 @exercise("5.3", takes="D")
 def equal_cost(answer: Any) -> str:
     """Channels inside at which a gate costs what attention does: ``answer(D)``."""
     for D in (16, 32):
-        F_, n = answer(D), 10
-        as_number(f"what you return for D = {D}", F_)
-        gate, attention = n * n * F_ / 2, 2 * n * n * D
-        hint = ""
-        if F_ == 2 * D:
-            hint = ": W multiplies half of the F channels, and attention takes two products"
-        if F_ == 8 * D:
-            hint = ": attention has two products of n × n × D, not four"
-        if F_ == D:
-            hint = ": count the second product of attention, and that half of the F channels pass by"
-        values = f"{gate:,.0f} multiply-adds for {n} tokens, attention with D = {D} takes {attention:,}"
-        expect(gate == attention, f"with F = {F_:g} the gate takes {values}{hint}")
+        gate_channels(D).judge(answer(D))
     return (
         "our models have just these 4 D channels, and two blocks for each layer: used whole, their matrices cost twice "
         "what attention does"

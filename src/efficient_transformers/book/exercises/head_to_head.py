@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...checks import is_number
 from ...layers.family import parameter_count
 from ...layers.primer import GatedFeedForward
 from ...models import LanguageModel, initialize
 from .checking import WrongAnswerError, as_number, close, exercise, expect
+from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import SEQ_LEN, Answer, against, expect_change, fresh, probe, result, text, trained
 
 OURS = {2: 1.80, 0: 1.83, 4: 1.90, 1: 1.79}  # by seed, in the order in which runs ended
@@ -55,22 +55,42 @@ def repair_pairs(answer: Callable[[Mapping[int, float], Mapping[int, float]], An
     )
 
 
+WORTH = 0.12 * math.log2(1.25)
+LEAD = Numbers(
+    (
+        Field(
+            "your answer",
+            WORTH,
+            "{given:g} is not it; expected 0.12 nats for each of the halvings in (6.5)",
+            tolerance=0.001,
+        ),
+    ),
+    (
+        Mistake((0.12 * 0.25,), "a quarter more time is not a quarter of a halving: take a logarithm", 0.001),
+        Mistake(
+            (0.12 * (1 - 0.8),),
+            "a fifth fewer steps are not a fifth of a halving: take a logarithm of the factor",
+            0.001,
+        ),
+        Mistake((0.12 * math.log(1.25),), "halvings are counted by the logarithm to the base 2", 0.0001),
+        Mistake((-WORTH,), "the model must be ahead: give the lead as a positive number", 0.001),
+        Mistake((0.04,), "0.04 is right, if rounded to two decimals; give three, or the expression itself", 1e-9),
+    ),
+)
+
+
+@question("6.2")
+def lead_question() -> Question:
+    return Question(("By how many nats?",), LEAD, WORTH)
+
+
 @exercise("6.2")
 def worth(answer: Any) -> str:
     """Nats that a lead must have at equal steps."""
-    right = 0.12 * math.log2(1.25)
-    expect(is_number(answer), f"your answer is a {type(answer).__name__}; expected a number of nats")
-    expect(not abs(answer - 0.12 * 0.25) < 1e-3, "a quarter more time is not a quarter of a halving: take a logarithm")
-    fewer = "a fifth fewer steps are not a fifth of a halving: take a logarithm of the factor"
-    expect(not abs(answer - 0.12 * (1 - 0.8)) < 1e-3, fewer)
-    expect(not abs(answer - 0.12 * math.log(1.25)) < 1e-4, "halvings are counted by the logarithm to the base 2")
-    expect(not abs(answer + right) < 1e-3, "the model must be ahead: give the lead as a positive number")
-    rounded = "0.04 is right, if rounded to two decimals; give three, or the expression itself"
-    expect(not near(answer, round(right, 2)), rounded)
-    expect(abs(answer - right) < 1e-3, f"{answer:g} is not it; expected 0.12 nats for each of the halvings in (6.5)")
+    LEAD.judge(answer)
     twice = 0.12 * math.log2(2.5)
     return (
-        f"{answer:.3f} nats, whether the baseline makes 500 steps or 500,000, as long as the slope lasts. A step that "
+        f"{WORTH:.3f} nats, whether the baseline makes 500 steps or 500,000, as long as the slope lasts. A step that "
         f"takes twice as long again costs {twice:.2f}"
     )
 

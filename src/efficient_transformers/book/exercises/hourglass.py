@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 from ...layers.cache import Cache
 from ...layers.resampling import Shortening
 from ...models import LanguageModel
-from .checking import WrongAnswerError, as_number, close, compare, drawn, exercise, expect, show_leaks, stopped
+from .checking import WrongAnswerError, close, compare, drawn, exercise, expect, show_leaks, stopped
+from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, against, expect_change, fresh, probe, result, trained
 
 
@@ -72,43 +74,65 @@ def repair_up_sampling(answer: Callable[[Tensor, Tensor, int], Any]) -> str:
     )
 
 
+STALE: list[tuple[Callable[[int], int], str]] = [  # what a wrong answer computes
+    (lambda t: t % 4, "that is the age of the window of the level between, which ends at multiples of 4"),
+    (lambda t: t % 2, "2 counts windows of the level between, which are 4 tokens apart"),
+    (lambda t: t % 6, "factors of nested levels multiply: the innermost windows are 4 · 2 tokens apart"),
+    (lambda t: t % 8 + 1, "one too many: a window that ends at token t itself is 0 tokens old"),
+]
+
+
+def age(t: int) -> Numbers:
+    """How old the innermost window is at one token."""
+    ends = t // 8 * 8
+    told = f"for t = {t} you say {{given:g}}; the innermost window that it reads ends at token {ends}, {t - ends} ago"
+    return Numbers((Field("what you return", t - ends, told),))
+
+
+@question("4.2")
+def age_question() -> Question:
+    t = 23  # all mistakes differ there
+    numbers = replace(age(t), mistakes=tuple(Mistake((wrong(t),), reason) for wrong, reason in STALE))
+    return Question((f"How many tokens before t = {t}?",), numbers, lambda t: t % 8)
+
+
 @exercise("4.2", takes="t")
 def how_stale(answer: Callable[[int], Any]) -> str:
     """A function of t: how long ago the innermost window ended."""
     ages = [answer(t) for t in range(40)]
     broken = next((t for t, age in enumerate(ages) if not isinstance(age, int)), None)
     expect(broken is None, f"for t = {broken} you say {ages[broken or 0]!r}; expected a whole number of tokens, an int")
-    for period, reason in (
-        (4, "that is the age of the window of the level between, which ends at multiples of 4"),
-        (2, "2 counts windows of the level between, which are 4 tokens apart"),
-        (6, "factors of nested levels multiply: the innermost windows are 4 · 2 tokens apart"),
-    ):
-        expect(ages != [t % period for t in range(40)], reason)
-    expect(ages != [t % 8 + 1 for t in range(40)], "one too many: a window that ends at token t itself is 0 tokens old")
-    t = next((t for t in range(40) if ages[t] != t % 8), None)
-    if t is not None:
-        ends = t // 8 * 8
-        expect(
-            False,
-            f"for t = {t} you say {ages[t]}; the innermost window that it reads ends at token {ends}, {t - ends} ago",
-        )
+    for wrong, reason in STALE:
+        expect(ages != [wrong(t) for t in range(40)], reason)
+    for t in range(40):
+        age(t).judge(ages[t])
     return (
         f"on average the innermost layers know nothing of the last {sum(ages) / len(ages):g} tokens; the layers around "
         "them have read those"
     )
 
 
+def even_length(D: int) -> Numbers:
+    """The length for one number of channels."""
+    sides = f"at T = {{given:g}} and D = {D} attention takes {{scaled:,.0f}} multiply-adds, the matrices {12 * D**2:,}"
+    mistakes = (
+        Mistake((12 * D,), "12D is where one of the two costs T·D alone; attention has both, scores and mixture"),
+        Mistake((3 * D,), "3D is where 4·T·D equals the matrices; attention takes 2·T·D multiply-adds"),
+        Mistake((2 * D,), "2D counts attention's own four matrices alone; the feed-forward network has 8D² more"),
+    )
+    return Numbers((Field(f"what you return for D = {D}", 6 * D, sides, scale=2 * D),), mistakes)
+
+
+@question("4.3")
+def even_question() -> Question:
+    return Question(("At which T, with D = 32?",), even_length(32), lambda D: 6 * D)
+
+
 @exercise("4.3", takes="D")
 def break_even(answer: Callable[[int], Any]) -> str:
     """A function of D: the length at which attention costs as much as the matrices."""
     for D in (32, 64, 128):
-        got = as_number(f"what you return for D = {D}", answer(D))
-        expect(got != 12 * D, "12D is where one of the two costs T·D alone; attention has both, scores and mixture")
-        expect(got != 3 * D, "3D is where 4·T·D equals the matrices; attention takes 2·T·D multiply-adds")
-        expect(got != 2 * D, "2D counts attention's own four matrices alone; the feed-forward network has 8D² more")
-        attention = 2 * got * D
-        sides = f"at T = {got:g} and D = {D} attention takes {attention:,.0f} multiply-adds, the matrices {12 * D**2:,}"
-        expect(attention == 12 * D**2, sides)
+        even_length(D).judge(answer(D))
     D, T = 128, 128
     share = 2 * T * D / (2 * T * D + 12 * D**2)
     return (

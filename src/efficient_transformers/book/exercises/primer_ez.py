@@ -15,6 +15,7 @@ from ...layers.family import parameter_count
 from ...layers.inspection import leak_map
 from ...models import LanguageModel
 from .checking import WrongAnswerError, as_number, compare, drawn, exercise, expect, show_leaks, stopped
+from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, against, expect_change, fresh, probe, result, trained
 
 LETTERS = "the"
@@ -76,22 +77,27 @@ def repair(answer: Any) -> str:
     )
 
 
+TIMES = "with the factor {given:g}, the output is {scaled:g} times what it was"
+FACTORS = Numbers(
+    (
+        Field("a factor", 1 / 2, f"ReLU: {TIMES}; ReLU(2x) = 2 ReLU(x)", scale=2),
+        Field("a factor", 1 / 4, f"squared ReLU: {TIMES}; squaring squares the 2 as well: f(2x) = 4 f(x)", scale=4),
+    ),
+    (Mistake((1 / 4, 1 / 2), "the two numbers are swapped: ReLU comes first"),),
+)
+
+
+@question("2.2")
+def scaling_question() -> Question:
+    return Question(("For ReLU", "For squared ReLU"), FACTORS, (1 / 2, 1 / 4))
+
+
 @exercise("2.2")
 def scaling(answer: Any) -> str:
     """Two factors: for ReLU, and for squared ReLU."""
     pair = isinstance(answer, Sequence) and len(answer) == 2
     expect(pair, f"the answer is {answer!r}; expected two numbers: (for ReLU, for squared ReLU)")
-    relu, squared = (as_number("a factor", factor) for factor in answer)
-    expect((relu, squared) != (0.25, 0.5), "the two numbers are swapped: ReLU comes first")
-    expect(
-        relu == 0.5,
-        f"ReLU: with the factor {relu:g}, the output is {2 * relu:g} times what it was; ReLU(2x) = 2 ReLU(x)",
-    )
-    why = "squaring squares the 2 as well: f(2x) = 4 f(x)"
-    expect(
-        squared == 0.25,
-        f"squared ReLU: with the factor {squared:g}, the output is {4 * squared:g} times what it was; {why}",
-    )
+    FACTORS.judge(*answer)
     return (
         "no output notices, but the training does. With squared ReLU, doubling W1 and quartering W2 halves the "
         "gradient of W1 and makes that of W2 four times as large"

@@ -13,7 +13,8 @@ from ...layers.attention import MultiHeadAttention, causal_mask, rotate
 from ...layers.family import parameter_count
 from ...layers.inspection import leak_map
 from ...models import LanguageModel, build_model
-from .checking import as_number, close, compare, exercise, expect, no_leak
+from .checking import close, compare, exercise, expect, no_leak
+from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, same_function, text, trained
 
 
@@ -106,24 +107,35 @@ def order(answer: Callable[[Tensor], Tensor]) -> str:
     )
 
 
+def cache_numbers(L: int, H: int, D: int, T: int) -> Numbers:
+    """The count in one case."""
+    right = 2 * L * D * T
+    case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {{given:g}}; expected {right}"
+    reasons = {
+        L * D * T: "a key and a value are kept",
+        3 * L * D * T: "queries are asked once and not kept",
+        2 * D * T: "each layer keeps its own",
+        2 * L * D: "every token is kept",
+        8 * L * D * T: "you count bytes, 4 for each number; give the numbers",
+        2 * L * H * D * T: "the heads share the D channels among them, D / H each",
+        2 * L * D * T // H: "each head has D / H channels, and there are H of them",
+        L * H * T * T: "the weights of attention are not kept, only keys and values",
+    }
+    mistakes = (Mistake((count,), f"{case}: {words}") for count, words in reasons.items())
+    return Numbers((Field("your count", right, case),), tuple(mistakes))
+
+
+@question("1.3")
+def cache_question() -> Question:
+    label = "How many, with 3 layers, 5 heads, 10 channels and 7 tokens?"
+    return Question((label,), cache_numbers(3, 5, 10, 7), lambda L, H, D, T: 2 * L * D * T)
+
+
 @exercise("1.3", takes="L, H, D, T")
 def cache_size(answer: Callable[[int, int, int, int], int]) -> str:
     """The numbers in a cache."""
     for L, H, D, T in ((3, 5, 10, 7), (1, 2, 12, 7), (2, 3, 6, 30)):
-        got, expected = as_number("your count", answer(L, H, D, T)), 2 * L * D * T
-        case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {got:g}; expected {expected}"
-        reasons = {
-            L * D * T: "a key and a value are kept",
-            3 * L * D * T: "queries are asked once and not kept",
-            2 * D * T: "each layer keeps its own",
-            2 * L * D: "every token is kept",
-            8 * L * D * T: "you count bytes, 4 for each number; give the numbers",
-            2 * L * H * D * T: "the heads share the D channels among them, D / H each",
-            2 * L * D * T // H: "each head has D / H channels, and there are H of them",
-            L * H * T * T: "the weights of attention are not kept, only keys and values",
-        }
-        reason = next((f": {words}" for count, words in reasons.items() if count == got), "")
-        expect(got == expected, case + reason)
+        cache_numbers(L, H, D, T).judge(answer(L, H, D, T))
     model = build_model("transformer", vocab_size=len(text().vocabulary))
     weights, token = parameter_count(model), answer(4, 4, 128, 1)
     return (

@@ -15,6 +15,7 @@ from ...layers.attention import rotate
 from ...layers.convolution import CausalDepthwiseConv
 from ...models import LanguageModel
 from .checking import as_number, close, compare, dependence, exercise, expect, show_leaks
+from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, expect_change, fresh, probe, result, trained
 
 
@@ -79,23 +80,32 @@ def a_notch(answer: Any) -> str:
     )
 
 
+def reach(W: int, dilations: Sequence[int]) -> Numbers:
+    """How many tokens in one case."""
+    right, weights = 1 + (W - 1) * sum(dilations), W * sum(dilations)
+    case = f"for W = {W} and dilations {list(dilations)} you say {{given:g}}; expected {right}."
+    first = "W weights reach back W − 1 steps: the first one belongs to the current token"
+    largest = "The convolutions follow each other, so what they reach back adds up; the largest alone is too little"
+    mistakes = (
+        Mistake((right - 1,), f"{case} You count the steps back; the current token counts too"),
+        Mistake((weights,), f"{case} {first}"),
+        Mistake((1 + weights,), f"{case} {first}"),
+        Mistake((1 + (W - 1) * max(dilations, default=0),), f"{case} {largest}"),
+    )
+    follow = "Follow the earliest token that an output depends on, back through each convolution"
+    return Numbers((Field("what you return", right, f"{case} {follow}"),), mistakes)
+
+
+@question("3.3")
+def reach_question() -> Question:
+    label = "How many, with width 3 and dilations 1, 2 and 4?"
+    return Question((label,), reach(3, [1, 2, 4]), lambda W, dilations: 1 + (W - 1) * sum(dilations))
+
+
 @exercise("3.3", takes="W, dilations")
 def how_far_back(answer: Any) -> str:
-    for W, dilations in ((3, [1]), (3, [1, 2, 4]), (2, [3, 1]), (5, [])):
-        got, right = answer(W, dilations), 1 + (W - 1) * sum(dilations)
-        if got == right:
-            continue
-        asked = f"for W = {W} and dilations {dilations} you say {got}; expected {right}."
-        reason = "Follow the earliest token that an output depends on, back through each convolution"
-        if got == right - 1:
-            reason = "You count the steps back; the current token counts too"
-        elif got in (W * sum(dilations), 1 + W * sum(dilations)):
-            reason = "W weights reach back W − 1 steps: the first one belongs to the current token"
-        elif got == 1 + (W - 1) * max(dilations, default=0):
-            reason = (
-                "The convolutions follow each other, so what they reach back adds up; the largest alone is too little"
-            )
-        expect(False, f"{asked} {reason}")
+    for W, dilations in ((3, [1, 2, 4]), (3, [1]), (2, [3, 1]), (5, [])):
+        reach(W, dilations).judge(answer(W, dilations))
     doubled = [2**i for i in range(10)]
     return (
         f"double the dilation each time, and {len(doubled)} convolutions of width 3, 30 weights, reach over "

@@ -35,6 +35,7 @@ Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
 Strip = Literal["attention", "convolved", "gate"]
 FOLDER = Path(__file__).parent
 T = 24  # tokens in Leak Lab
+TOUCH = "run this cell to touch it (on the site, allow scripts)"
 MODEL_OF = {
     "attention": "transformer",
     "convolved": "primer-ez",
@@ -71,10 +72,17 @@ def picture(drawn: bytes, alt: str) -> str:
     return f'<img src="data:image/png;base64,{base64.b64encode(drawn).decode()}" alt="{escape(alt)}">'
 
 
+def framed(name: str, title: str, question: str, inside: str, data: str = "") -> str:
+    """An element with a frame and a heading, the name of the instrument and what it answers."""
+    heading = f'<div class="heading"><strong>{title}</strong> {escape(question)}</div>'
+    return f'<div class="instrument {name}" role="group" aria-label="{title}"{data}>{heading}{inside}</div>'
+
+
 class Instrument(ABC):
     """What the instruments share: an element that holds a still, and the script that fills it."""
 
     name: ClassVar[str]
+    question: ClassVar[str]
 
     @property
     @abstractmethod
@@ -95,7 +103,8 @@ class Instrument(ABC):
     def element(self, inside: str) -> str:
         """The element that the script fills, with what stands there where no script runs."""
         data = "".join(f' data-{key}="{escape(value)}"' for key, value in self.data().items())
-        return f'<div class="instrument {self.name}"{data}>{inside}<p>{escape(self.sentence)}</p></div>'
+        title = self.name.replace("-", " ").title()
+        return framed(self.name, title, self.question, f"{inside}<p>{escape(self.sentence)}</p>", data)
 
     def _repr_html_(self) -> str:
         style = (FOLDER / "instruments.css").read_text(encoding="utf-8")
@@ -124,7 +133,7 @@ class Guess:
             f"<p>{escape(told)}</p></details></div>"
             for choice, (text, told) in self.choices.items()
         )
-        return f'<style>{style}</style><div class="instrument guess">{texts}</div>'
+        return f"<style>{style}</style>{framed('guess', 'A guess', 'Choose one, then read on.', texts)}"
 
 
 class LeakLab(Instrument):
@@ -139,6 +148,7 @@ class LeakLab(Instrument):
     """
 
     name = "leak-lab"
+    question = "Which tokens does an output read?"
     MISTAKES: ClassVar[dict[str, str]] = {
         "attention": "attention whose mask lets one token of the future through",
         "convolution": "a convolution of width 3 with one zero on its left instead of two",
@@ -163,7 +173,7 @@ class LeakLab(Instrument):
     def sentence(self) -> str:
         leaks = int(self.depends().triu(1).any(1).sum())
         mistake = self.MISTAKES[self.mechanism]
-        return f"Leak Lab, which needs JavaScript: {mistake} lets {leaks} of {T} outputs see their future."
+        return f"Leak Lab; {TOUCH}: {mistake} lets {leaks} of {T} outputs see their future."
 
     def still(self) -> str:
         return picture(png(leak_maps({self.mechanism: self.depends()}), 80), f"Leak map. {self.sentence}")
@@ -186,6 +196,7 @@ class KernelBench(Instrument):
     """
 
     name = "kernel-bench"
+    question = "What do three weights do to a sequence?"
 
     def __init__(self, *, learned: bool = False) -> None:
         self.learned = learned
@@ -196,11 +207,11 @@ class KernelBench(Instrument):
             kernels = shipped_kernels()
             count, last = next(iter(kernels.values()))[..., 0].numel(), max(kernels)
             return (
-                f"Kernel Bench, which needs JavaScript: the {count} kernels of the Primer EZ that ships, from their"
+                f"Kernel Bench; {TOUCH}: the {count} kernels of the Primer EZ that ships, from their"
                 f" start, which this picture shows, to training step {last:,}."
             )
         return (
-            "Kernel Bench, which needs JavaScript: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, an alternation"
+            f"Kernel Bench; {TOUCH}: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, an alternation"
             " at 0.50, and leave 0.37 of a wave with a cycle in 4 tokens."
         )
 
@@ -261,7 +272,8 @@ class Bet:
 
     def __repr__(self) -> str:
         gains = (f"{self.name(letters)} {-1000 * found.mean:.0f}" for letters, found in self.rows.items())
-        return f"Loss lower than without convolutions, in thousandths of a nat: {'; '.join(gains)}."
+        lower = "; ".join(gains).replace("-", "−")
+        return f"Loss lower than without convolutions, in thousandths of a nat: {lower}."
 
     def place(self, loss: float) -> str:
         """Where a difference of losses stands on its row."""
@@ -290,14 +302,14 @@ class Bet:
     def _repr_html_(self) -> str:
         style = "".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("instruments", "bet"))
         rows = "".join(self.row(*item) for item in self.rows.items())
-        return (
-            f'<style>{style}</style><div class="instrument bet"><div class="choices">'
-            f"{''.join(map(self.button, self.NAMES))}</div>"
+        inside = (
+            f'<div class="choices">{"".join(map(self.button, self.NAMES))}</div>'
             f'<div class="drawn"><div role="img" aria-label="{escape(repr(self))}">{rows}'
             '<div class="subset"><span></span><span class="ends"><span>lower loss</span><span>as without</span></span>'
             "</div></div><p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
-            "filled where the interval around it leaves out the line of no convolution.</p></div></div>"
+            "filled where the interval around it leaves out the line of no convolution.</p></div>"
         )
+        return f"<style>{style}</style>{framed('bet', 'A bet', 'Which of the three would you convolve?', inside)}"
 
 
 def shipped_kernels() -> dict[int, Tensor]:
@@ -331,6 +343,7 @@ class ReadingLamp(Instrument):
     """
 
     name = "reading-lamp"
+    question = "What does a character read?"
 
     def __init__(
         self,
@@ -371,7 +384,7 @@ class ReadingLamp(Instrument):
             whose = "it" if parts else f"the last character of “{self.lines[0]}”"
             parts.append(f"in {what}, {whose} reads {f'the one {back} back' if back else 'itself'} most")
         alike = ", as in every line" if self.gates else ""
-        return f"Reading Lamp, which needs JavaScript: {'; '.join(parts)}{alike}."
+        return f"Reading Lamp; {TOUCH}: {'; '.join(parts)}{alike}."
 
     def still(self) -> str:
         lines = []

@@ -2,7 +2,7 @@
 
 What is notable:
 - classic scripts and at most one global name each, so that they work in a page from the disk and in a notebook's output;
-- an instrument is a function of its element: it draws into it, and returns what restores a setting from an address.
+- an instrument is a function of its element: it draws into it, below its heading, and returns what restores a setting from an address.
 */
 "use strict";
 var Instruments = (() => {
@@ -37,7 +37,7 @@ var Instruments = (() => {
 
   /** A slider with its label and its value in words; `show` sets it without calling `change`. */
   function slider(parent, label, [low, high, step = 1], say, change) {
-    const row = html(parent, "label", {}, `${label} `);
+    const row = html(parent, "label", {}, `${label[0].toUpperCase()}${label.slice(1)} `);
     const input = html(row, "input", { type: "range", min: low, max: high, step }), output = html(row, "output");
     input.addEventListener("input", () => change(+input.value));
     return {
@@ -48,6 +48,20 @@ var Instruments = (() => {
         input.setAttribute("aria-valuetext", output.value);
       },
     };
+  }
+
+  /** A link that brings a setting back: it goes into the address bar and the clipboard, and says so. */
+  function link(parent) {
+    const words = "Link to this setting", element = html(parent, "a", { class: "link", href: "#" });
+    const said = html(element, "span", { "aria-live": "polite" }, words);
+    element.addEventListener("click", async event => {
+      event.preventDefault();
+      history.replaceState(null, "", element.hash);
+      const copied = await navigator.clipboard?.writeText(element.href).then(() => true, () => false);
+      said.textContent = copied ? "Copied" : "In the address bar";
+      setTimeout(() => { said.textContent = words; }, 2000);
+    });
+    return element;
   }
 
   /** Small whole numbers, signed or not, from base64. */
@@ -63,7 +77,9 @@ var Instruments = (() => {
       if (root.dataset.mounted) return;
       root.dataset.mounted = "yes";
       root.id = root.id || (i ? `${name}-${i + 1}` : name);
-      root.replaceChildren();
+      root.replaceChildren(root.querySelector(":scope > .heading"));
+      // JupyterLab takes the arrows for itself wherever nobody can write.
+      root.addEventListener("keydown", event => /^(Arrow|Home|End|Page)/.test(event.key) && event.stopPropagation());
       const restore = mount(root);
       const look = () => {
         const asked = given(root);
@@ -79,5 +95,5 @@ var Instruments = (() => {
     if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", fillAll);
   }
 
-  return { range, plural, signed, glyph, spoken, limit, clamp, html, svg, button, slider, bytes, define };
+  return { range, plural, signed, glyph, spoken, limit, clamp, html, svg, button, slider, link, bytes, define };
 })();

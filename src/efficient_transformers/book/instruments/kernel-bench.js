@@ -6,7 +6,7 @@ What is notable:
 */
 "use strict";
 var KernelBench = (() => {
-  const { range, signed, limit, clamp, html, svg, button, slider, bytes, define } = Instruments;
+  const { range, signed, limit, clamp, html, svg, button, slider, link, bytes, define } = Instruments;
   const W = 3, PULSE = 12, WAVE = 24, HIGHEST = 1.5, STEP = 0.05;
   const back = n => (n ? `${n} back` : "now");
   const PRESETS = { Start: [1 / 2, 1 / 6, 1 / 6], Mean: [1 / 3, 1 / 3, 1 / 3], Difference: [1, -1, 0] };
@@ -113,7 +113,8 @@ var KernelBench = (() => {
         g.setAttribute("aria-valuetext", signed(w));
       };
     }
-    svg(bars, "path", { class: "axis", d: "M20 95 H300" });
+    svg(bars, "path", { class: "axis", d: "M24 95 H300" });
+    ticks(bars, [-1, 0, 1], v => 95 - v * 138 / (2 * HIGHEST));
 
     // The learned kernels: a row for each kind and layer, a column for each channel, a touch for each of them.
     let grid, cells, counted, controls;
@@ -145,7 +146,7 @@ var KernelBench = (() => {
         choose({ kind: Math.floor(row / LAYERS), layer: row % LAYERS, channel: column });
       });
     }
-    const link = html(html(root, "div", { class: "choice" }), "a", { href: "#" }, "Link to this setting");
+    const here = link(html(root, "div", { class: "choice" }));
 
     function drawGrid() {
       const shapes = { smoother: "", sharpener: "" };
@@ -172,9 +173,15 @@ var KernelBench = (() => {
       grid.setAttribute("aria-label", counted.textContent);
     }
 
+    /** Numbers at the left of a panel. */
+    function ticks(where, values, y) {
+      for (const v of values) svg(where, "text", { x: 18, y: y(v) + 4, class: "small last" }, signed(v, 0));
+    }
+    const height = v => 100 - 44 * limit(v, -1.7, 1.7); // in the panels of the pulse and the wave
+
     /** Dots on stems, or joined by a line, on one scale. */
     function dots(where, values, kind, stems) {
-      const x = t => 24 + t * 324 / (values.length - 1), y = v => 100 - 44 * limit(v, -1.7, 1.7);
+      const x = t => 24 + t * 324 / (values.length - 1), y = height;
       const path = stems ? values.map((v, t) => `M${x(t)} 100V${y(v)}`) : [`M${values.map((v, t) => `${x(t)} ${y(v)}`).join("L")}`];
       svg(where, "path", { class: kind, d: path.join("") });
       values.forEach((v, t) => svg(where, "circle", { class: kind, cx: x(t), cy: y(v), r: values.length > 12 ? 3 : 4 }));
@@ -189,18 +196,20 @@ var KernelBench = (() => {
       const { w, d, f } = state, g = gain(w, f, d);
       handles.forEach(show => show());
       frame(pulsed, "A pulse at token 2 goes in, and comes out as", `tokens 0 to ${PULSE - 1}`);
-      svg(pulsed, "path", { class: "axis", d: "M20 100H352" });
+      svg(pulsed, "path", { class: "axis", d: "M24 100H352" });
+      ticks(pulsed, [-1, 0, 1], height);
       dots(pulsed, pulse(), "in", true);
       dots(pulsed, convolve(pulse(), w, d), "out", true);
       frame(waved, "A wave goes in (gray), and comes out (orange)", `tokens 0 to ${WAVE - 1}`);
-      svg(waved, "path", { class: "axis", d: "M20 100H352" });
+      svg(waved, "path", { class: "axis", d: "M24 100H352" });
+      ticks(waved, [-1, 0, 1], height);
       dots(waved, wave(f), "in");
       dots(waved, convolve(wave(f), w, d), "out");
       frame(gains, "Gain at every frequency, in cycles per token", "constant");
       svg(gains, "text", { x: 352, y: 186, class: "small last" }, "alternation");
       const top = Math.max(1, w.reduce((sum, x) => sum + Math.abs(x), 0)), y = v => 170 - 140 * v / top;
       svg(gains, "path", { class: "axis", d: `M24 170H352M24 ${y(1)}H352` });
-      svg(gains, "text", { x: 18, y: y(1) + 4, class: "small last" }, "1");
+      ticks(gains, range(0, Math.floor(top)), y);
       const curve = range(0, 100).map(i => `${24 + 3.28 * i} ${y(gain(w, i / 200, d)).toFixed(1)}`);
       svg(gains, "path", { class: "out", d: `M${curve.join("L")}` });
       svg(gains, "path", { class: "mark", d: `M${24 + 656 * f} 170V${y(g)}` });
@@ -226,7 +235,7 @@ var KernelBench = (() => {
       gains.setAttribute("aria-label", `The gain from a constant to an alternation; at ${f.toFixed(2)} it is ${signed(g)}.`);
       const shared = { d, f: f.toFixed(2), ...(state.own ? { w: w.map(x => +x.toFixed(4)).join(" ") }
         : { of: KINDS[state.kind], layer: state.layer + 1, channel: state.channel + 1, step: steps[state.step] }) };
-      link.href = `#${root.id}?${new URLSearchParams(shared)}`;
+      here.href = `#${root.id}?${new URLSearchParams(shared)}`;
     }
     draw();
 

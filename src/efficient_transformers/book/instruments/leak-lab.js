@@ -7,7 +7,7 @@ What is notable:
 */
 "use strict";
 var LeakLab = (() => {
-  const { range, plural, glyph, clamp, html, svg, button, slider, define } = Instruments;
+  const { range, plural, glyph, clamp, html, svg, button, slider, link, define } = Instruments;
   const TEXT = "Once more unto the breach", T = 24;
   const windowOf = (t, k, s) => range(0, k - 1).map(i => t - t % k - s + i);
 
@@ -118,13 +118,13 @@ var LeakLab = (() => {
     choices.forEach((element, i) => { element.dataset.m = names[i]; });
     const sliders = html(root, "div", { class: "sliders" });
     const two = html(root, "div", { class: "two" });
-    const flow = svg(two, "svg", { class: "flow", viewBox: "0 0 604 276", role: "img" });
+    const flow = svg(two, "svg", { class: "flow", viewBox: "0 0 604 248", role: "img" });
     const map = svg(two, "svg", { class: "map", viewBox: "-0.5 -2.6 25 27.1", role: "img" });
     const said = html(root, "p", { "aria-live": "polite" });
     const tools = html(root, "div", { class: "choice" });
     button(tools, "Decode one token", () => { state.t = (state.t + 1) % T; draw(); });
     const mend = button(tools, "Mend it", () => { repair(state); draw(); });
-    const link = html(tools, "a", { href: "#" }, "Link to this setting");
+    const here = link(tools);
 
     let shown; // the sliders of the mechanism, by their keys
     function controls() {
@@ -140,7 +140,7 @@ var LeakLab = (() => {
 
     // A touch anywhere in a column chooses its output; a mouse need only come near the outputs.
     function touched(event) {
-      const box = flow.getBoundingClientRect(), y = (event.clientY - box.top) * 276 / box.height;
+      const box = flow.getBoundingClientRect(), y = (event.clientY - box.top) * 248 / box.height;
       const t = Math.floor(((event.clientX - box.left) * 604 / box.width - 2) / cell);
       if (t < 0 || t >= T || t === state.t || !(event.buttons || y < 60)) return;
       state.t = t;
@@ -148,6 +148,14 @@ var LeakLab = (() => {
     }
     flow.addEventListener("pointerdown", touched);
     flow.addEventListener("pointermove", touched);
+
+    // A touch of the map chooses the output of its row.
+    map.addEventListener("click", event => {
+      const box = map.getBoundingClientRect(), t = Math.floor((event.clientY - box.top) * 27.1 / box.height - 2.6);
+      if (t < 0 || t >= T) return;
+      state.t = t;
+      draw();
+    });
 
     const kind = s => (s > state.t ? "future" : "past");
     const curve = (from, y, to, end, name) =>
@@ -173,7 +181,9 @@ var LeakLab = (() => {
       const { m, t } = state, seen = new Set(reads(m, values(), t));
       flow.replaceChildren();
       svg(flow, "text", { x: 2, y: 12, class: "small title" }, "outputs");
-      svg(flow, "text", { x: 2, y: 186, class: "small title" }, "tokens");
+      const sees = seen.has(t + 1), answer = Math.min(Math.max(x(t + 1), 88), 562);
+      svg(flow, "text", { x: 2, y: 188, class: "small title" }, "tokens");
+      if (sees) svg(flow, "text", { x: answer, y: 188, class: "small answer" }, "its own answer");
       if (MECHANISMS[m].windows) svg(flow, "text", { x: 2, y: 79, class: "small title" }, "windows");
       drawPaths(m, t, seen);
       for (let i = 0; i < T; i++) {
@@ -183,12 +193,20 @@ var LeakLab = (() => {
         svg(flow, "rect", { ...box, y: 140, class: `box${kind}` });
         svg(flow, "text", { x: x(i), y: 160, class: kind ? "on" : "" }, glyph(TEXT[i]));
       }
-      holds(m, values(), t).forEach(([what, tokens], row) => {
-        const y = 213 + 38 * row, joined = what.startsWith("result") && tokens.length;
-        svg(flow, "text", { x: 2, y: y - 4, class: "small title" }, `cache: ${what}`);
-        svg(flow, "path", { class: "shelf", d: `M2 ${y + 20}H602` });
-        const boxes = joined ? [[tokens[0], tokens.length]] : tokens.map(s => [s, 1]);
-        for (const [s, n] of boxes) svg(flow, "rect", { x: x(s) - 11, y, width: cell * n - 3, height: 18, rx: 3, class: "held" });
+      drawCache(holds(m, values(), t));
+    }
+
+    /** One shelf: what is held of single tokens stands on it, what is held of several together lies under it. */
+    function drawCache(held) {
+      const none = leaking(state.m, values()) > 0;
+      const said = none ? "cache: none can help, since what is read is not written yet"
+        : `cache: ${held.map(([what]) => what).join(", and below, ")}`;
+      svg(flow, "text", { x: 2, y: 212, class: "small title" }, said);
+      svg(flow, "path", { class: none ? "shelf empty" : "shelf", d: "M2 237H602" });
+      held.forEach(([, tokens], row) => {
+        const boxes = row ? [[tokens[0], tokens.length]].filter(([, n]) => n) : tokens.map(s => [s, 1]);
+        const box = row ? { y: 240, height: 6, rx: 2 } : { y: 217, height: 18, rx: 3 };
+        for (const [s, n] of boxes) svg(flow, "rect", { x: x(s) - 11, width: cell * n - 3, ...box, class: "held" });
       });
     }
 
@@ -210,7 +228,7 @@ var LeakLab = (() => {
       flow.setAttribute("aria-label", said.textContent);
       map.setAttribute("aria-label", `Leak map of ${T} outputs by ${T} tokens; red is the future.`);
       mend.disabled = MECHANISMS[m].isRight(values());
-      link.href = `#${root.id}?${new URLSearchParams({ m, t, ...values() })}`;
+      here.href = `#${root.id}?${new URLSearchParams({ m, t, ...values() })}`;
     }
     controls();
     draw();

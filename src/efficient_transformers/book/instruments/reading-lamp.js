@@ -6,7 +6,7 @@ What is notable:
 */
 "use strict";
 (() => {
-  const { range, limit, clamp, signed, glyph, spoken, html, button, slider, bytes, define } = Instruments;
+  const { range, limit, clamp, signed, glyph, spoken, html, button, slider, link, bytes, define } = Instruments;
   const NAMES = { attention: "attention", convolved: "convolved attention", gate: "the gate" };
   const triangle = n => n * (n + 1) / 2;
 
@@ -89,7 +89,7 @@ What is notable:
     const said = html(root, "p", { "aria-live": "polite" });
     const tools = html(root, "div", { class: "choice" });
     const average = chooses.block && button(tools, "Replace diagonals by their mean", () => set({ averaged: !state.averaged }));
-    const link = html(tools, "a", { href: "#" }, "Link to this setting");
+    const here = link(tools);
 
     /** What character t reads in a strip, and the name of what reads. */
     function reading(strip) {
@@ -134,7 +134,7 @@ What is notable:
       const { layer, head, block, step, t } = state;
       const shared = { line: state.line + 1, t, ...(chooses.head && { layer: layer + 1, head: head + 1 }),
         ...(chooses.block && { block: block + 1, step: steps[step], averaged: +state.averaged }) };
-      link.href = `#${root.id}?${new URLSearchParams(shared)}`;
+      here.href = `#${root.id}?${new URLSearchParams(shared)}`;
     }
     draw();
 

@@ -1,0 +1,88 @@
+"""Every page in a second browser, Firefox, which reads and draws the same files by other rules."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.firefox.service import Service
+from selenium.webdriver.support.wait import WebDriverWait
+
+from tools.make import browser
+
+SITE = Path(__file__).parents[2] / "_build" / "html"
+PAGES = [page for page in browser.pages(SITE) if page != "index.html"]
+WRITTEN = "return document.querySelector('.models').app.writings[0]?.pieces.length ?? 0"
+
+pytestmark = [
+    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
+    pytest.mark.skipif(  # where everything must pass, it fails instead
+        browser.find_firefox() is None and "CI" not in os.environ, reason="no Firefox on the PATH"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def firefox():
+    """A window that remembers what went wrong in it."""
+    options = webdriver.FirefoxOptions()
+    options.add_argument("-headless")
+    for size in ("--width=500", "--height=400"):  # little to paint
+        options.add_argument(size)
+    options.binary_location = browser.find_firefox()
+    options.enable_bidi = True
+    driver = webdriver.Firefox(options=options, service=Service(browser.geckodriver()))
+    driver.errors = []
+    driver.script.add_console_message_handler(lambda m: driver.errors.append(m.text) if m.level == "error" else None)
+    driver.script.add_javascript_error_handler(lambda m: driver.errors.append(m.text))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def home():
+    with browser.served(SITE, browser.CompressingHandler) as where:
+        yield where
+
+
+def test_an_error_would_be_seen(firefox):
+    firefox.get((SITE / "book" / "glossary.html").as_uri())
+    firefox.execute_script("setTimeout(() => { throw new Error('thrown'); }); console.error('said');")
+    WebDriverWait(firefox, 10).until(lambda _: len(firefox.errors) == 2)
+    assert {"said", "Error: thrown"} == set(firefox.errors)
+
+
+@pytest.mark.parametrize("listings", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_every_page_loads_without_an_error(firefox, home, listings):
+    """Listings of code, which are all of one kind, but for the first only in `make test-long`."""
+    of_code = [path for path in PAGES if path.startswith("_modules/")]
+    for path in of_code[1:] if listings else [*of_code[:1], *(path for path in PAGES if path not in of_code)]:
+        firefox.errors = []
+        firefox.get(f"{home}/{path}")
+        assert firefox.errors == [], path
+        assert firefox.title
+
+
+@pytest.mark.parametrize("from_disk", [False, True])
+def test_an_instrument_answers_to_a_key_and_a_model_writes(firefox, home, from_disk):
+    where = SITE.as_uri() if from_disk else home
+    firefox.errors = []
+    firefox.get(f"{where}/notebooks/02-primer-ez.html")
+    handle = firefox.find_element(By.CSS_SELECTOR, ".kernel-bench [role=slider]")
+    said = handle.get_attribute("aria-valuetext")
+    handle.send_keys(Keys.ARROW_UP)
+    assert handle.get_attribute("aria-valuetext") != said
+    slider = firefox.find_element(By.CSS_SELECTOR, ".leak-lab input")
+    sentence = firefox.find_element(By.CSS_SELECTOR, ".leak-lab p[aria-live]")
+    before = sentence.text
+    slider.send_keys(Keys.ARROW_RIGHT)
+    assert sentence.text != before
+    firefox.get(f"{where}/book/write-with-it.html")
+    firefox.find_element(By.XPATH, "//button[text()='Step']").click()
+    WebDriverWait(firefox, 60).until(lambda _: firefox.execute_script(WRITTEN) > len("KING HENRY:\n"))
+    assert firefox.find_element(By.CLASS_NAME, "models-error").text == ""
+    assert firefox.errors == []

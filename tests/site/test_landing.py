@@ -1,0 +1,217 @@
+"""The first page: what stands on its first screen, the lab that moves once, two models that write, small pictures."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from axe import violations
+from bs4 import BeautifulSoup
+from playwright.sync_api import expect
+
+from efficient_transformers.studies.evidence import Comparison
+from tools.make import browser
+from tools.site import colab_runs, emblems, intervals, landing, models, writing
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
+PAGE, FROM_DISK = "book/index.html", SITE.as_uri()
+SCREENS = [(1440, 900), (1280, 800), (390, 844)]
+SEEN = "e => { const b = e.getBoundingClientRect(); return [b.top / innerHeight, b.bottom / innerHeight]; }"
+SHIFT = """window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shift += e.value; }))
+    .observe({type: "layout-shift", buffered: true});"""
+SETTING = "e => [...e.querySelectorAll('input')].map(input => input.value).join(' ')"  # factor, shift, output
+HONEST, LEAK = "4 3 8", "4 2 8"
+
+needs_site = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
+needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
+
+
+@pytest.fixture
+def visit(chromium):
+    """Opens the page in a tab that remembers what it asked for; its clock may be the test's."""
+    opened = []
+
+    def go(width=1440, height=900, motion="no-preference", scripts=True, clock=False, home=FROM_DISK):
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, reduced_motion=motion, java_script_enabled=scripts
+        )
+        tab = context.new_page()
+        opened.append(context)
+        tab.asked = []
+        tab.on("request", lambda request: tab.asked.append(request.url))
+        if clock:
+            tab.clock.install()
+        tab.add_init_script(SHIFT)
+        tab.goto(f"{home}/{PAGE}", wait_until="load")
+        return tab
+
+    yield go
+    for context in opened:
+        context.close()
+
+
+@needs_site
+@needs_browser
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves_once(visit, width, height):
+    tab = visit(width, height, clock=True)
+    lab = tab.locator(".leak-lab")
+    first = lab.evaluate(SETTING)
+    for what in ("h1", "h1 + p", ".facts", ".start"):
+        top, bottom = tab.locator(f".bd-article {what}").first.evaluate(SEEN)
+        assert 0 <= top < bottom < 0.75, what
+    controls = [tab.locator(".leak-lab .sliders input").nth(n).evaluate(SEEN)[1] for n in range(2)]
+    drawing = lab.locator(".flow").evaluate(SEEN)
+    assert max(controls) <= 1
+    assert drawing[0] < 0.95 if width < 500 else drawing[1] <= 1
+    assert first.startswith("4 3 ")  # honest
+    settings = []
+    for _ in range(8):
+        tab.clock.run_for(1000)
+        tab.wait_for_timeout(20)  # what has come into view is told between two frames
+        settings.append(lab.evaluate(SETTING))
+    moved = [setting for setting, before in zip(settings, [first, *settings], strict=False) if setting != before]
+    assert moved[-1] == settings[-3] == LEAK
+    assert HONEST in settings
+    assert lab.locator("text.answer").text_content() == "its own answer"
+    assert lab.locator("p[aria-live]").get_attribute("aria-live") == "polite"
+    assert tab.evaluate("shift") < 0.02
+
+
+@needs_site
+@needs_browser
+def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
+    still = visit(motion="reduce", clock=True).locator(".leak-lab")
+    assert still.evaluate(SETTING) == LEAK
+    still.page.clock.run_for(8000)
+    assert still.evaluate(SETTING) == LEAK
+    taken = visit(clock=True).locator(".leak-lab")
+    taken.get_by_role("button", name="Attention").click()
+    before = taken.evaluate(SETTING)
+    taken.page.clock.run_for(8000)
+    assert taken.evaluate(SETTING) == before
+
+
+@needs_site
+@needs_browser
+def test_two_models_write_on_from_what_is_recorded(visit):
+    tab = visit()
+    strip = tab.locator("#two-write-here")
+    texts, button = strip.locator(".models-text"), strip.get_by_role("button")
+    recorded = texts.all_text_contents()
+    assert recorded == [writing.written(name)[0] for name in writing.PAIR]
+    assert [url for url in tab.asked if re.search(r"weights|/models?(-\w+)?\.js", url)] == []
+    button.click()
+    for text in texts.all():
+        expect(text.locator("span.written").nth(20)).to_be_attached(timeout=30_000)
+    button.click()
+    expect(button).to_have_text("Write on")
+    now = texts.all_text_contents()
+    assert all(
+        after.startswith(before) and len(after) > len(before) + 20 for before, after in zip(recorded, now, strict=True)
+    )
+    for text, name in zip(texts.all(), writing.PAIR, strict=True):  # in the browser, by PyTorch's numbers
+        shades = text.locator("span").evaluate_all("all => all.map(e => Number(e.style.getPropertyValue('--shade')))")
+        wanted = [min(1, nats / writing.MOST) for nats in writing.written(name)[1]]
+        assert shades[1 : len(wanted) + 1] == pytest.approx(wanted, abs=2e-3)
+    assert sum("/weights/" in url for url in tab.asked) == 2
+    assert tab.evaluate("shift") < 0.02
+    assert violations(tab, "#two-write-here") == []
+    assert strip.locator(".models-error").inner_text() == ""
+
+
+@needs_site
+@needs_browser
+def test_weights_that_do_not_arrive_are_missed_in_words_and_asked_for_again(visit, address):
+    tab = visit(home=address)
+    tab.route("**/weights/*", lambda route: route.abort())
+    strip = tab.locator("#two-write-here")
+    strip.get_by_role("button").click()
+    expect(strip.locator(".models-error")).to_contain_text("did not arrive")
+    tab.unroute("**/weights/*")
+    strip.get_by_role("button", name="Write on").click()
+    expect(strip.locator("span.written").nth(5)).to_be_attached(timeout=30_000)
+
+
+@needs_site
+@needs_browser
+def test_without_javascript_the_page_is_whole(visit):
+    tab = visit(scripts=False)
+    assert tab.locator(".leak-lab img").is_visible()
+    assert not tab.locator("#two-write-here button").is_visible()
+    assert "ROMEO:" in tab.locator("#two-write-here .models-text").first.inner_text()
+    assert tab.locator(".intervals").count() == len(landing.SAYS["findings"])
+    assert tab.locator("svg.emblem").count() == len(landing.in_the_book())
+
+
+def test_a_start_is_small_and_its_models_are_those_of_the_page_write_with_it():
+    assert len(writing.strip()) < 12_000
+    asked = (ROOT / "book" / "static" / "model-page.js").read_text(encoding="utf-8")
+    assert f'of("t", {writing.TEMPERATURE})' in asked
+    assert f'of("k", {writing.TOP_K})' in asked
+    assert f"const MOST = {writing.MOST};" in asked
+    assert set(writing.PAIR) <= set(models.shipped())
+
+
+def test_a_picture_stands_where_its_numbers_are():
+    row = Comparison(values=[-0.3, 0.1], mean=-0.1, low=-0.2, high=0.1, p=0.5, told_apart=False, error=0.1)
+    found = BeautifulSoup(intervals.drawn({"a": row, "b": 0.1}, "about"), "html.parser").select(".intervals > div")
+    places = [[mark["style"] for mark in line.select("[style]")] for line in found]
+    assert places[0] == ["left:75.0%", "left:25.0%;right:0.0%", "left:0.0%", "left:100.0%", "left:50.0%"]
+    assert places[1:] == [["left:75.0%", "left:100.0%"], ["left:75.0%"]]
+    assert found[0].select(".sure") == []
+    assert found[0].parent["aria-label"] == "about a: −0.100, interval −0.200 to +0.100; b: +0.100."
+
+
+def test_each_chapter_has_an_emblem_and_one_without_stops_the_build():
+    drawn = [emblems.emblem(name) for name in landing.in_the_book()]
+    assert len(set(drawn)) == len(emblems.EMBLEMS)
+    with pytest.raises(ValueError, match="07-new has no emblem"):
+        emblems.emblem("07-new")
+
+
+# What stands at the foot of pages and beside links
+
+
+@needs_site
+def test_the_block_to_cite_is_there_once_and_every_page_leads_to_it_and_to_what_changed():
+    texts = {
+        path.relative_to(SITE).as_posix(): path.read_text(encoding="utf-8")
+        for folder in ("book", "notebooks")
+        for path in (SITE / folder).rglob("*.html")
+    }
+    cited = [name for name, text in texts.items() if "efficient_transformers_annotated" in text]
+    assert cited == ["book/how-to-read.html"]
+    feet = {name: text for name, text in texts.items() if "bd-footer-content" in text}
+    assert len(feet) > 60
+    for text in feet.values():
+        foot = text[text.index("bd-footer-content") :]
+        assert "#cite-this-book" in foot
+        assert "what-changed.html" in foot or 'href="#">What changed' in foot
+    versions = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    page = BeautifulSoup(texts["book/what-changed.html"], "html.parser")
+    assert [heading.get_text().strip("#[] ").split("]")[0] for heading in page.select(".bd-article h2")] == versions
+
+
+def test_the_record_of_the_workflow_is_told_beside_the_links_to_colab(monkeypatch, tmp_path):
+    """The step of the workflow writes it; until then nothing is said."""
+    record = tmp_path / "book" / "colab.json"
+    record.parent.mkdir()
+    monkeypatch.setattr(colab_runs, "RECORD", record)
+    assert colab_runs.told() == ""
+    assert "last run" not in landing.facts()
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "colab.yml").read_text(encoding="utf-8"))
+    (step,) = (step for step in workflow["jobs"]["record"]["steps"] if "TORCH" in step.get("env", {}))
+    environment = {"TORCH": "2.9.0+cpu", "PATH": "/usr/bin:/bin"}
+    subprocess.run(["bash", "-ec", step["run"]], cwd=tmp_path, env=environment, check=True)
+    assert re.fullmatch(r"last run in Colab: \d+ [A-Z]\w+ \d{4}, torch 2\.9\.0\+cpu", colab_runs.told())
+    context = {"body": '<a href="x">Open in Colab</a> · <a href="y">Open in Colab</a>'}
+    colab_runs.tell(SimpleNamespace(), "notebooks/01-transformer", "", context, None)
+    assert context["body"].startswith('<a href="x">Open in Colab</a> <small>(last run in Colab:')
+    assert context["body"].count("<small>") == 1
+    assert "torch 2.9.0+cpu</small>" in landing.facts()

@@ -1,0 +1,231 @@
+"""The annotated source: all of each module is on its page, and what is beside it is right."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+
+from efficient_transformers.layers import fast
+from tools.make import browser
+from tools.site import source
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
+PACKAGE = ROOT / "src" / "efficient_transformers"
+LAYERS = sorted(path.stem for path in (PACKAGE / "layers").glob("[a-z]*.py"))
+PAGES = [*LAYERS, "checks"]
+MATH = re.compile(r":math:`[^`]*`")
+ROLE = re.compile(r":\w+:(?=`)")
+ROW = re.compile(r"^\| `(\w+)` \| \{\w+\}`(\w+)` \|", re.MULTILINE)
+# Anything of a row that is wider than its place, or than the page.
+CUT = """() => [...document.querySelectorAll(".opening *, .note, .note *, .beside > pre, .line")]
+    .filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth && getComputedStyle(e).overflowX !== "auto"
+        || e.getBoundingClientRect().right > innerWidth)
+    .map(e => e.outerHTML.slice(0, 120))"""
+PLACES = """() => [...document.querySelectorAll("section.beside")].map(row => {
+    const [note, code] = [row.firstElementChild, row.lastElementChild].map(e => e.getBoundingClientRect());
+    if (note.right <= code.left && Math.abs(note.top - code.top) < 2) return "beside";
+    return note.bottom <= code.top + 1 ? "above" : "elsewhere";
+})"""
+
+pytestmark = pytest.mark.skipif(not (SITE / "book" / "source.html").exists(), reason="no built book: run `make book`")
+needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
+every_module = pytest.mark.parametrize("module", PAGES)
+
+
+def text_of(module: str) -> str:
+    folder = PACKAGE / "layers" if module in LAYERS else PACKAGE
+    return (folder / f"{module}.py").read_text(encoding="utf-8")
+
+
+@cache
+def page(address: str) -> BeautifulSoup:
+    return BeautifulSoup((SITE / address).read_text(encoding="utf-8"), "html.parser").select_one("article")
+
+
+def annotated(module: str) -> BeautifulSoup:
+    return page(f"book/source/{module}.html")
+
+
+def documented(tree: ast.AST) -> dict[str, str]:
+    """The docstrings of a module, by the names of what has them; the module's own by none."""
+    found = {"": ast.get_docstring(tree) or ""}
+
+    def look(node: ast.AST, within: str) -> None:
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.ClassDef | ast.FunctionDef):
+                name = f"{within}{inner.name}"
+                found[name] = ast.get_docstring(inner) or ""
+                look(inner, f"{name}.")
+
+    look(tree, "")
+    return {name: text for name, text in found.items() if text}
+
+
+def said_lines(text: str) -> tuple[set[int], dict[int, str]]:
+    """The lines of docstrings, and the comments that have a line to themselves."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    alone = {t.start[0]: t.string for t in tokens if t.type == tokenize.COMMENT and t.line.strip().startswith("#")}
+    before = [tokenize.INDENT, tokenize.NEWLINE, tokenize.NL, tokenize.ENCODING, tokenize.COMMENT]
+    docstrings = {
+        line
+        for i, t in enumerate(tokens)
+        if t.type == tokenize.STRING and '"""' in t.string and (i == 0 or tokens[i - 1].type in before)
+        for line in range(t.start[0], t.end[0] + 1)
+    }
+    return docstrings, alone
+
+
+def row_of(module: str, name: str) -> BeautifulSoup:
+    """The row in which a name is defined."""
+    element = annotated(module).find(id=name)
+    return element if "beside" in element.get("class", ()) else element.find_parent(class_="beside")
+
+
+def words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"[A-Za-z]{2,}", text))
+
+
+def test_every_module_of_the_layers_has_a_page():
+    assert set(source.modules()) == set(PAGES)
+    assert {path.stem for path in (SITE / "book" / "source").glob("*.html")} == set(PAGES)
+    index = {Path(link["href"].partition("#")[0]).stem for link in page("book/source.html").select("table a")}
+    assert set(PAGES) == index & set(PAGES)
+
+
+@every_module
+def test_each_line_is_on_the_page_once_as_code_or_as_what_is_said(module):
+    lines = dict(enumerate(text_of(module).splitlines(), start=1))
+    shown = annotated(module)
+    code = {int(e["id"][1:]): e.get_text().removesuffix("\n") for e in shown.select(".beside > pre > .line")}
+    assert len(code) == len(shown.select(".line"))
+    assert {n: lines[n] for n in code} == code
+    docstrings, comments = said_lines(text_of(module))
+    empty = {number for number, line in lines.items() if not line.strip()}
+    said = docstrings | set(comments)
+    assert set(lines) - set(code) - empty == said - empty
+    assert not set(code) & said
+    ids = Counter(e["id"] for e in shown.select("[id]"))
+    assert [n for n in lines if ids[f"L{n}"] != 1] == []
+    for number, comment in comments.items():
+        note = shown.find(id=f"L{number}").find_parent(class_=["note", "parting"]) or shown.find(id=f"L{number}")
+        assert not words(comment) - words(note.get_text()), comment
+
+
+@every_module
+def test_a_docstring_is_the_note_of_what_it_is_about_with_its_math_set(module):
+    shown = annotated(module)
+    docstrings = documented(ast.parse(text_of(module)))
+    assert len(docstrings) > 5
+    for name, docstring in docstrings.items():
+        note = row_of(module, name).select_one(".note") if name else shown.select_one(".about")
+        plain = MATH.sub("", docstring)
+        expected = words(ROLE.sub("", re.sub(r"^(Args|Returns|Raises):$", "", plain, flags=re.MULTILINE)))
+        assert not expected - words(note.get_text()), name
+        assert len(note.select("math")) >= len(MATH.findall(docstring)), name
+    assert not shown.select("merror, code.not-converted, .problematic")
+    notes = " ".join(e.get_text() for e in shown.select(".note, .about, .contents"))
+    assert not re.search(r":\w+:|``|\\\w", notes)
+
+
+@pytest.mark.parametrize("module", LAYERS)
+def test_what_has_an_entry_is_linked_to_section_tests_entry_and_original(module):
+    rows = {}
+    for theirs, ours in ROW.findall((ROOT / "book" / "from-labml.md").read_text(encoding="utf-8")):
+        rows.setdefault(ours, set()).add(theirs)
+    listed = {e.get_text() for e in annotated(module).select(".contents dt")}
+    top = [n for n in ast.parse(text_of(module)).body if isinstance(n, ast.ClassDef | ast.FunctionDef)]
+    assert listed == {node.name for node in top}
+    entries = set()
+    for node in top:
+        links = {link["href"]: link.get_text() for link in row_of(module, node.name).select(".facts a")}
+        entry = [href for href in links if href.startswith("../api/")]
+        entries |= {node.name} if entry else set()
+        if entry:
+            assert entry[0].startswith(f"../api/{module}.html#")
+            assert any(re.match(r"\.\./\.\./notebooks/.*#|\.\./[\w-]+\.html$", href) for href in links), node.name
+        if isinstance(node, ast.ClassDef):
+            assert any("/blob/main/tests/package/test_" in href for href in links), node.name
+            assert entry or module == "fast" or node.name == "LiveMemory"
+        answers = {text for href, text in links.items() if href.startswith("../from-labml.html#")}
+        assert answers == rows.get(node.name, set())
+    assert entries
+
+
+def test_source_on_the_pages_of_the_package_leads_to_where_it_is_defined():
+    count = 0
+    for module in LAYERS:
+        for link in page(f"book/api/{module}.html").select("a:has(.viewcode-link)"):
+            address, _, anchor = link["href"].partition("#")
+            assert address == f"../source/{module}.html"
+            code = row_of(module, anchor).pre.get_text()
+            assert re.search(rf"^\s*(class|def) {anchor.rpartition('.')[2]}\b", code, re.MULTILINE)
+            count += 1
+        old = (SITE / "_modules/efficient_transformers/layers" / f"{module}.html").read_text(encoding="utf-8")
+        assert f'location.replace("../../../book/source/{module}.html" + location.hash)' in old
+    assert count > 60
+
+
+def test_fast_forms_and_plain_ones_lead_to_each_other():
+    assert len(fast.PAIRS) > 4
+    for plain, quick in fast.PAIRS.values():
+        home = plain.__module__.rpartition(".")[2]
+        row = row_of(home, plain.__name__)
+        assert row.select(f'.facts a[href="fast.html#{quick.__name__}"]')
+        assert row.pre.select(f'a[href="fast.html#{quick.__name__}"]'), "the layer's own line"
+        assert row_of("fast", quick.__name__).select(f'.facts a[href="{home}.html#{plain.__name__}"]')
+
+
+def test_names_lead_to_where_they_are_defined():
+    for module in PAGES:
+        for link in annotated(module).select(".beside > pre a:not(.number)"):
+            file, _, anchor = link["href"].partition("#")
+            home = file.removesuffix(".html") or module
+            assert home in PAGES
+            if anchor:
+                assert anchor.rpartition(".")[2] == link.get_text()
+                assert annotated(home).find(id=anchor), link
+    forward = row_of("attention", "MultiHeadAttention.forward").pre
+    assert forward.find("a", string="attend")["href"] == "#Attention.attend"  # what it inherits
+    assert forward.find("a", string="length")["href"] == "cache.html#Cache.length"  # of an argument
+
+
+def test_a_name_that_is_local_leads_nowhere():
+    assert not row_of("gmlp", "SpatialGatingUnit.rows").pre.find_all("a", string="rows")
+    assert row_of("gmlp", "SpatialGatingUnit.mix").pre.find("a", string="rows")["href"] == "#SpatialGatingUnit.rows"
+
+
+@needs_browser
+@pytest.mark.parametrize("module", ["hourglass", "fast"])
+def test_notes_stand_beside_the_code_or_above_it_and_nothing_is_cut(chromium, module):
+    tab = chromium.new_context(java_script_enabled=False).new_page()
+    tab.goto(f"{SITE.as_uri()}/book/source/{module}.html")
+    for width, place in ((390, "above"), (768, "above"), (1280, "beside"), (1920, "beside")):
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.evaluate("document.scrollingElement.scrollWidth") <= width
+        assert tab.evaluate(CUT) == [], width
+        assert set(tab.evaluate(PLACES)) == {place}, width
+    tab.context.close()
+
+
+@needs_browser
+def test_chapters_answer_a_name_before_its_source_does(chromium):
+    tab = chromium.new_page()
+    tab.goto(f"{SITE.as_uri()}/search.html")
+    for module in ("attention", "primer", "hourglass", "gmlp"):
+        for node in ast.parse(text_of(module)).body:
+            if isinstance(node, ast.ClassDef):
+                found = tab.evaluate("name => search(name).map(e => e.address)", node.name)
+                own = [i for i, address in enumerate(found) if address.startswith("book/source/")]
+                taught = [i for i, address in enumerate(found) if address.startswith(("notebooks/", "book/api/"))]
+                assert taught[0] == 0, node.name
+                assert own[0] > 0, node.name
+    tab.close()

@@ -1,0 +1,135 @@
+"""What the book changes of its theme: menus, the sidebar, links under the mouse, code, what it publishes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from playwright.sync_api import expect
+
+from tools.make import browser
+from tools.site import finish
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
+CONTRAST = """e => {
+    const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const light = color => {
+        paint.fillStyle = color;
+        paint.fillRect(0, 0, 1, 1);
+        const [r, g, b] = [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3)
+            .map(x => x / 255).map(x => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const [a, b] = [getComputedStyle(e).color, getComputedStyle(document.body).backgroundColor].map(light);
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}"""
+
+pytestmark = [
+    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
+    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
+]
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def tab(request, chromium):
+    """A chapter whose line in the contents is in the lower half of the window, where the theme would scroll to it."""
+    page = chromium.new_page(
+        color_scheme=request.param, reduced_motion="reduce", viewport={"width": 1440, "height": 900}
+    )
+    browser.visit(page, (SITE / "notebooks" / "06-head-to-head.html").as_uri())
+    yield page
+    page.close()
+
+
+def test_a_link_under_the_mouse_can_be_read(tab):
+    for link in (".bd-article p a.reference", ".bd-sidebar-primary li:not(.current) > a", ".prev-next-footer a"):
+        element = tab.locator(link).first
+        element.hover()
+        assert element.evaluate(CONTRAST) >= 4.5, link
+
+
+def test_the_title_and_the_search_are_in_sight(tab):
+    sidebar = tab.locator(".bd-sidebar-primary")
+    assert sidebar.evaluate("e => e.scrollTop") == 0
+    expect(sidebar.locator(".logo__title")).to_be_in_viewport()
+    sidebar.evaluate("e => { e.scrollTop = e.scrollHeight; }")
+    expect(sidebar.locator(".search-button-field")).to_be_in_viewport(ratio=1)
+    sidebar.evaluate("e => { e.scrollTop = 0; }")
+
+
+def test_a_menu_opens_and_closes(tab):
+    button = tab.locator(".dropdown-download-buttons > button")
+    menu = tab.locator(".dropdown-download-buttons > ul")
+    for close in (lambda: tab.keyboard.press("Escape"), lambda: tab.mouse.click(600, 500)):
+        button.press("Enter")
+        expect(menu).to_be_in_viewport(ratio=1)
+        assert button.get_attribute("aria-expanded") == "true"
+        close()
+        expect(menu).to_be_hidden()
+        assert button.get_attribute("aria-expanded") == "false"
+
+
+def test_without_a_script_code_has_colors_and_the_bar_hides_what_is_below(chromium):
+    page = chromium.new_page(java_script_enabled=False, viewport={"width": 1440, "height": 900})
+    page.goto((SITE / "notebooks" / "02-primer-ez.html").as_uri(), wait_until="domcontentloaded")
+    color = "e => getComputedStyle(e).color"
+    keyword = page.locator(".cell_input:not(details *) .k").first
+    assert keyword.evaluate(color) != page.locator(".cell_input:not(details *) pre").first.evaluate(color)
+    bar = page.locator(".bd-header-article")
+    assert bar.evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(255, 255, 255)"
+    page.close()
+
+
+def test_what_nobody_asks_for_is_not_published():
+    static = SITE / "_static"
+    assert [path.name for path in static.rglob("*.html")] == []
+    assert [path.name for path in static.rglob("*") if "bootstrap.js" in path.name or path.suffix == ".map"] == []
+    theme = (static / "scripts" / "pydata-sphinx-theme.js").read_text(encoding="utf-8")
+    assert finish.CALMED in theme
+    assert finish.STOPS_AT_BOXES not in theme
+    parts = ("page", "layout", "annotated", "previews")
+    together = [path.name for path in static.iterdir() if path.stem in parts and path.suffix in (".css", ".js")]
+    assert together == ["page.js"]  # the others come as one file
+
+
+@pytest.mark.parametrize("page", ["book/index.html", "notebooks/02-primer-ez.html", "book/source/hourglass.html"])
+def test_a_page_asks_for_one_style_sheet_of_the_book_and_one_script_that_waits(page):
+    text = (SITE / page).read_text(encoding="utf-8")
+    assert len(re.findall(r'href="[^"]*_static/book-\w+\.css"', text)) == 1
+    assert len(re.findall(r'<script defer src="[^"]*_static/book-\w+\.js"', text)) == 1
+
+
+def test_code_says_its_size_and_has_no_spans_without_a_color():
+    page = BeautifulSoup((SITE / "notebooks" / "04-hourglass.html").read_text(encoding="utf-8"), "html.parser")
+    blocks = page.select(".bd-article div.highlight > pre")
+    assert len(blocks) > 50
+    for block in blocks:
+        lines = block.get_text().rstrip("\n").split("\n")
+        if block.select_one(".line"):
+            continue  # of an annotated block, whose lines go on
+        assert block.span["style"] == f"--lines: {len(lines)}; --columns: {max(map(len, lines))}"
+        assert [span for span in block.select(":is(.n, .nn, .p, .w)") if not span.find_parent("a")] == []
+    assert len([block for block in blocks if block.select_one(".lines")]) > 40
+    shown = {block.get_text() for block in blocks}
+    notebook = nbformat.read(ROOT / "notebooks" / "04-hourglass.ipynb", 4)
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code" and not cell.metadata.get("tags")]
+    assert len(code) > 15
+    assert [source for source in code if f"{source}\n" not in shown] == []
+
+
+def test_code_takes_the_room_that_it_has_said(chromium):
+    """So that nothing moves when it is laid out."""
+    page = chromium.new_page(viewport={"width": 1440, "height": 900})
+    browser.visit(page, (SITE / "notebooks" / "05-gmlp.html").as_uri())
+    sizes = """() => [...document.querySelectorAll("pre:has(> .lines)")]
+        .map(e => [e.offsetHeight, e.scrollWidth > e.clientWidth + 1])"""
+    said = page.evaluate(sizes)
+    page.add_style_tag(content="pre > * { content-visibility: visible !important; }")
+    taken = page.evaluate(sizes)
+    assert len(said) > 50
+    assert [pair for pair in zip(said, taken, strict=True) if pair[0] != pair[1]] == []
+    page.close()

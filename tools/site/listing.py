@@ -1,0 +1,171 @@
+"""On the site: a module's source as rows, each with what is said and the lines of which it is said.
+
+What is notable:
+- a docstring is the note of its class or function, a block of comments that of the lines below it; what stands at a
+  line's end stays there, most often a shape;
+- each line of the source is in one row, and has an anchor;
+- a name is a link to where it is defined: names.py finds it.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import groupby, pairwise, takewhile
+
+from pygments.lexers import PythonLexer
+from pygments.token import STANDARD_TYPES
+
+from tools.site.names import Definition, Links, assigned, definitions, source_of, tree_of
+
+PLAIN = ("", "n", "p", "w")  # tokens that no style colors
+
+
+@dataclass
+class Row:
+    """What is said, and the lines of code beside it; ``silent`` are lines that are said, or empty."""
+
+    name: str = ""  # of what is defined, a method's after its class's
+    definition: Definition | None = None
+    comment: list[str] = field(default_factory=list)
+    code: list[int] = field(default_factory=list)
+    silent: list[int] = field(default_factory=list)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a comment here is the first that is said of a function."""
+        node = self.definition
+        if not isinstance(node, ast.FunctionDef) or ast.get_docstring(node) or self.comment:
+            return False
+        return self.code[-1] < node.body[0].lineno
+
+
+def first_line(statement: ast.stmt) -> int:
+    return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+
+
+def starts(tree: ast.Module) -> dict[int, Row]:
+    """The rows that begin with a definition, or with what is assigned after one, by their first lines.
+
+    What is said of a class is said of its methods up to the first that has a docstring of its own.
+    """
+    found = {}
+    silent = {id(method) for _, node, _ in definitions(tree) for method in takewhile(is_silent, methods(node))}
+    for name, node, inside in definitions(tree):
+        if id(node) not in silent and not (inside and is_silent(node)):
+            found[first_line(node)] = Row(name, node)
+    for before, node in pairwise(tree.body):
+        kinds = ast.Import | ast.ImportFrom | Definition
+        if isinstance(before, kinds) and not isinstance(node, kinds):
+            found[first_line(node)] = Row()
+    return found
+
+
+def is_silent(node: Definition) -> bool:
+    return not ast.get_docstring(node)
+
+
+def methods(node: Definition) -> list[Definition]:
+    inner = node.body if isinstance(node, ast.ClassDef) else []
+    return [method for method in inner if isinstance(method, ast.FunctionDef)]
+
+
+def docstring_lines(tree: ast.Module) -> set[int]:
+    said = [tree, *(node for _, node, _ in definitions(tree))]
+    bodies = [node.body[0] for node in said if ast.get_docstring(node)]
+    return {line for body in bodies for line in range(body.lineno, (body.end_lineno or 0) + 1)}
+
+
+def said_of_fields(tree: ast.Module) -> dict[int, str]:
+    """The strings that stand below the fields of a class, by their lines."""
+    found = {}
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        for above, below in pairwise(node.body):
+            if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr):
+                found[below.lineno] = f"``{ast.unparse(above.target)}``: {ast.literal_eval(below.value)}"
+    return found
+
+
+def rows(module: str) -> list[Row]:
+    """The rows of a module; its docstring is said of its first lines."""
+    source, tree = source_of(module), tree_of(module)
+    lines, begins, said = source.splitlines(), starts(tree), docstring_lines(tree)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    whole = (t for t in tokens if t.type == tokenize.COMMENT and not t.line[: t.start[1]].strip())
+    comments = {token.start[0]: token.string.lstrip("# ") for token in whole}
+    fields = said_of_fields(tree)
+    said |= set(fields)
+    found = [Row()]
+    for number, line in enumerate(lines, start=1):
+        row = found[-1]
+        if number in begins:
+            found.append(begins[number])
+        elif number in comments and number - 1 not in comments and not row.is_waiting:
+            found.append(Row())
+        row = found[-1]
+        if told := comments.get(number) or fields.get(number):
+            row.comment.append(told)
+        (row.silent if number in said or number in comments or not line else row.code).append(number)
+    for row in found:  # empty lines between lines of code are code
+        inner = [
+            n for n in row.silent if n not in said and not lines[n - 1] and row.code and row.code[0] < n < row.code[-1]
+        ]
+        row.silent = [n for n in row.silent if n not in inner]
+        row.code = sorted(row.code + inner)
+    return found
+
+
+def line_anchors(module: str) -> dict[int, list[str]]:
+    """The names that are defined on a line without a row of their own."""
+    found: dict[int, list[str]] = {}
+    have_rows = {row.name for row in starts(tree_of(module)).values()}
+    own = {name: first_line(node) for name, node, inside in definitions(tree_of(module)) if not inside}
+    for name, line in (own | assigned(module)).items():
+        if name not in have_rows:
+            found.setdefault(line, []).append(name)
+    return found
+
+
+def pieces(module: str) -> Iterator[tuple[int, int, str, str]]:
+    """Line, column, style and text of what a source is made of; of a decorator, its sign and its name."""
+    line, column = 1, 0
+    for kind, text in PythonLexer(stripnl=False).get_tokens(source_of(module)):
+        style = STANDARD_TYPES.get(kind, "")
+        for part in re.findall(r"\n|^@|[^\n]+", text):
+            if part == "\n":
+                line, column = line + 1, 0
+            else:
+                yield line, column, "" if style in PLAIN else style, part
+                column += len(part)
+
+
+@cache
+def code(module: str, pages: frozenset[str]) -> list[str]:
+    """Each line of a module's source as HTML."""
+    links, anchors = Links(module, pages).found, line_anchors(module)
+    made: dict[int, list[tuple[str, str]]] = {}
+    for number, column, style, part in pieces(module):
+        shown = html.escape(part, quote=False)
+        if place := links.get((number, column)):
+            to, anchor = place
+            shown = f'<a href="{"" if to == module else f"{to}.html"}{f"#{anchor}" if anchor else ""}">{shown}</a>'
+        made.setdefault(number, []).append((style, shown))
+    finished = []
+    for number, line in enumerate(source_of(module).splitlines(), start=1):
+        names = "".join(f'<span id="{name}"></span>' for name in anchors.get(number, []))
+        shown = ""
+        for style, run in groupby(made.get(number, []), key=lambda piece: piece[0]):
+            text = "".join(part for _, part in run)
+            shown += f'<span class="{style}">{text}</span>' if style else text
+        finished.append(
+            f'<span class="line" id="L{number}" style="--indent: {len(line) - len(line.lstrip())}">{names}'
+            f'<a class="number" href="#L{number}" data-number="{number}" tabindex="-1" aria-hidden="true"></a>'
+            f"{shown}\n</span>"
+        )
+    return finished

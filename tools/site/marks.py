@@ -1,0 +1,265 @@
+"""On the site: where the symbols of an equation and the names of its code stand, each marked with its pair's number.
+
+What is notable:
+- a symbol is LaTeX: it passes through the converter that made the page's MathML, and trees are compared, so that ``w``
+  finds ``w_{c,j}``, ``w_{c,j}`` only itself, and ``q`` never the q under a tilde;
+- a name is Python: tokens are compared, never strings or comments; ``...`` is whatever stands between two brackets;
+- marks stand within each other, the smaller within the larger, and never over two lines;
+- whatever is not found is an error, with what there is to be found.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import tokenize
+from dataclasses import dataclass, field
+from itertools import accumulate, groupby, takewhile
+from typing import Any
+
+from bs4 import BeautifulSoup, Tag
+
+from tools.site.math import convert
+
+PAIR = re.compile(r"(?P<symbols>\S.*?) = (?P<names>\S.*?) \| (?P<label>\S.*)")
+SCRIPTS = {"msub", "msup", "msubsup", "munder", "mover", "munderover"}
+OPENING, CLOSING = set("([{"), set(")]}")
+MOST = 7  # pairs of a block: annotated.css has as many colors
+
+
+class NotFoundError(ValueError):
+    """A comment does not fit its block."""
+
+
+# What an author wrote.
+
+
+@dataclass
+class Pair:
+    """A line of a comment: symbols, names in the code, and what they are."""
+
+    symbols: list[str]
+    names: list[str]
+    label: str
+
+
+def pairs_of(text: str) -> list[Pair]:
+    found = []
+    for line in text.strip().splitlines():
+        match = PAIR.fullmatch(line.strip())
+        if not match:
+            raise NotFoundError(f"expected 'symbol = name | what it is', found {line!r}")
+        found.append(Pair(match["symbols"].split(" & "), match["names"].split(" & "), match["label"]))
+    if len(found) > MOST:
+        raise NotFoundError(f"has {len(found)} pairs; expected at most {MOST}")
+    return found
+
+
+# Symbols in MathML.
+
+
+def parts(node: Tag) -> list[Tag]:
+    """The elements below a node that are no mere space."""
+    return [c for c in node.children if isinstance(c, Tag) and not (c.name == "mspace" or c.get_text() == "\xa0")]
+
+
+def shape(node: Tag) -> tuple[Any, ...]:
+    """What two nodes that look alike have in common."""
+    below = parts(node)
+    return (node.name, node.get("mathvariant"), *(map(shape, below) if below else [node.get_text(strip=True)]))
+
+
+def is_base(node: Tag) -> bool:
+    """Whether it carries the indices of the node around it."""
+    return node.parent.name in SCRIPTS and parts(node.parent)[0] is node
+
+
+def is_another(node: Tag) -> bool:
+    """Whether what looks alike is part of another symbol: under a tilde, before a prime, or its index alone."""
+    around = node.parent
+    return around.name in SCRIPTS and (
+        not is_base(node) or around.get("accent") is not None or parts(around)[-1].get_text() == "′"
+    )
+
+
+def together(run: list[Tag]) -> Tag:
+    """Several neighbors in one, with the spaces between them."""
+    row, inside = Tag(name="mrow"), takewhile(lambda node: node is not run[-1], list(run[0].next_siblings))
+    run[0].insert_before(row)
+    row.extend([run[0], *inside, run[-1]])
+    return row
+
+
+def mark_symbol(wanted: tuple[Any, ...], key: int, maths: list[Tag], taken: set[int]) -> int:
+    """Mark where a symbol stands, each time with its indices, and say how often; `taken` belongs to longer symbols."""
+    count = 0
+    for parent in [node for math in maths for node in [math, *math.find_all(True)]]:
+        here = parts(parent)
+        for at in range(len(here) - len(wanted) + 1):
+            run = here[at : at + len(wanted)]
+            if tuple(map(shape, run)) != wanted:
+                continue
+            node = run[0]
+            if len(run) > 1:
+                node = together(run)
+            elif id(node) in taken or is_another(node):
+                continue
+            while is_base(node):
+                node = node.parent
+            node["data-join"], count = str(key), count + 1
+            while node.name in SCRIPTS:
+                taken.add(id(node))
+                node = parts(node)[0]
+            taken.add(id(node))
+    return count
+
+
+def forms(symbol: str) -> set[tuple[Any, ...]]:
+    r"""What a symbol looks like alone and in rows that are aligned: there ``\max`` is made in another way."""
+    rows = rf"\begin{{aligned}}{symbol}\end{{aligned}}"
+    alone, aligned = (BeautifulSoup(convert(latex, displaystyle=True), "html.parser") for latex in (symbol, rows))
+    return {tuple(map(shape, parts(node))) for node in (alone.math, aligned.mtd)}
+
+
+def mark_symbols(pairs: list[Pair], maths: list[Tag]) -> None:
+    taken: set[int] = set()
+    symbols = [(forms(symbol), key, symbol) for key, pair in enumerate(pairs) for symbol in pair.symbols]
+    for looks, key, symbol in sorted(symbols, key=lambda s: -len(str(s[0]))):  # the longest first
+        if not sum(mark_symbol(look, key, maths, taken) for look in looks):
+            there = sorted({mi.get_text() for math in maths for mi in math.find_all("mi")} - {".", ","})
+            raise NotFoundError(f"has no {symbol!r} beside the code; its letters are {' '.join(there)}")
+
+
+# Names in code.
+
+
+@dataclass
+class Mark:
+    """Where a name stands in the code, within a line, and what stands inside it."""
+
+    start: int
+    end: int
+    key: int
+    inside: list[Mark] = field(default_factory=list)
+
+
+def tokens(code: str) -> list[tuple[str, int, int, int]]:
+    """Each token of Python but comments: text, start, end and row."""
+    starts = [0, *accumulate(len(line) for line in code.splitlines(keepends=True))]
+    read = tokenize.generate_tokens(io.StringIO(code).readline)
+    return [
+        (t.string, starts[t.start[0] - 1] + t.start[1], starts[t.end[0] - 1] + t.end[1], t.start[0])
+        for t in read
+        if t.string.strip() and t.type != tokenize.COMMENT
+    ]
+
+
+def end_of(name: list[str], code: list[str], at: int) -> int | None:
+    """The token after a name that begins at this one; None if it does not."""
+    for want in name:
+        if want == "...":
+            depth = 0
+            while at < len(code) and (depth or code[at] not in CLOSING):
+                depth += (code[at] in OPENING) - (code[at] in CLOSING)
+                at += 1
+        elif at < len(code) and code[at] == want:
+            at += 1
+        else:
+            return None
+    return at
+
+
+def places(name: str, code: list[tuple[str, int, int, int]]) -> list[tuple[int, int]]:
+    """Start and end of each line of each place where a name stands; `a` is not there in `x.a`."""
+    try:
+        wanted = [text for text, *_ in tokens(name)]
+    except tokenize.TokenError as error:
+        raise NotFoundError(f"names {name!r}, which is not Python: {error.args[0]}") from None
+    there, found = [text for text, *_ in code], []
+    for at in range(len(code)):
+        end = end_of(wanted, there, at) if not (at and there[at - 1] == ".") else None
+        if end is not None:
+            for _, row in groupby(code[at:end], key=lambda token: token[3]):
+                line = list(row)
+                found.append((line[0][1], line[-1][2]))
+    return found
+
+
+def nested(marks: list[Mark], pairs: list[Pair]) -> list[Mark]:
+    """The outermost of some marks, those inside them within them; one within another of its pair says nothing new."""
+    top: list[Mark] = []
+    around: list[Mark] = []
+    for mark in marks:
+        while around and around[-1].end <= mark.start:
+            around.pop()
+        if around and mark.end > around[-1].end:
+            raise NotFoundError(f"has names that overlap: {pairs[mark.key].names}, {pairs[around[-1].key].names}")
+        if all(outer.key != mark.key for outer in around):
+            (around[-1].inside if around else top).append(mark)
+            around.append(mark)
+    return top
+
+
+def marks_of(pairs: list[Pair], codes: list[str]) -> list[list[Mark]]:
+    """The outermost marks of each cell."""
+    read = [tokens(code) for code in codes]
+    found: list[set[tuple[int, int, int]]] = [set() for _ in codes]
+    for key, pair in enumerate(pairs):
+        for name in pair.names:
+            spots = [places(name, code) for code in read]
+            if not any(spots):
+                there = sorted({text for code in read for text, *_ in code if text.isidentifier()})
+                raise NotFoundError(f"has no {name!r} in its code; its names are {', '.join(there)}")
+            for cell, spot in zip(found, spots, strict=True):
+                cell |= {(start, -end, key) for start, end in spot}
+    return [nested([Mark(start, -end, key) for start, end, key in sorted(cell)], pairs) for cell in found]
+
+
+def cut(node: Any, at: int, start: int, end: int) -> str:
+    """The HTML of what stands between two places of the code, in a node that begins at `at`."""
+    if not isinstance(node, Tag):
+        return html.escape(node[max(start - at, 0) : max(end - at, 0)], quote=False)
+    inner, begin = "", at
+    for child in node.children:
+        inner += cut(child, begin, start, end)
+        begin += len(child.get_text())
+    if not inner or node.name == "pre":
+        return inner
+    attributes = "".join(
+        f' {name}="{html.escape(" ".join(value) if isinstance(value, list) else value)}"'
+        for name, value in node.attrs.items()
+    )
+    return f"<{node.name}{attributes}>{inner}</{node.name}>"
+
+
+def written(pre: Tag, start: int, end: int, marks: list[Mark]) -> str:
+    """The HTML of a piece of code, its names in spans of their own; colors and links are kept."""
+    made = ""
+    for mark in marks:
+        if start <= mark.start and mark.end <= end:
+            inner = written(pre, mark.start, mark.end, mark.inside)
+            made += f'{cut(pre, 0, start, mark.start)}<span data-join="{mark.key}">{inner}</span>'
+            start = mark.end
+    return made + cut(pre, 0, start, end)
+
+
+def mark_code(pre: Tag, marks: list[Mark]) -> None:
+    """Each line in a span, so that a long one can go on indented, and a comment behind code below it."""
+    code, lines, start = pre.get_text(), "", 0
+    behind = {t.start[0]: t.start[1] for t in tokenize.generate_tokens(io.StringIO(code).readline)
+              if t.type == tokenize.COMMENT and t.line[: t.start[1]].strip()}  # fmt: skip
+    for row, line in enumerate(code.splitlines(), 1):
+        end = start + len(line)
+        stop = start + len(line[: behind.get(row, len(line))].rstrip())
+        indent = len(line) - len(line.lstrip())
+        lines += f'<span class="line" style="--in: {indent}ch">' if indent else '<span class="line">'
+        lines += written(pre, start, stop, marks)
+        if row in behind:
+            place = start + behind[row]
+            lines += f'<span class="gap">{code[stop:place]}</span>{cut(pre, 0, place, end)}'
+        else:
+            lines += code[stop:end]
+        lines += "\n</span>"
+        start = end + 1
+    pre.replace_with(BeautifulSoup(f"<pre>{lines}</pre>", "html.parser").pre)  # in a pre, it keeps white space

@@ -1,0 +1,256 @@
+"""On the site: the annotated source, a page for each module of the layers: what is said, and beside it the code.
+
+What is notable:
+- nothing is written for it: docstrings and comments are the text, set as on the pages of the package;
+- each class and function says which section builds it, where its entry is, which tests hold it, which name of labml it
+  answers, and what its fast form is;
+- links to listings lead here; ``book/moved.yml`` has the addresses of the listings of before.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.domains.python import PyObject
+from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.util.docfields import DocFieldTransformer
+from sphinx.util.docstrings import prepare_docstring
+
+from efficient_transformers.layers import fast
+from tools.site import links, pages
+from tools.site.listing import Row, code, rows
+from tools.site.names import Definition, definitions, overridden, tree_of
+
+ROOT = Path(__file__).parents[2]
+FOLDER = "book/source"
+DIRECTIVE = re.compile(r"annotated-source:: ([\w.]+)")
+ENTRY = re.compile(r"auto(?:class|function):: [\w.]*?(\w+)$", re.MULTILINE)
+ORIGINAL = re.compile(r"^\| `(\w+)` \| \{\w+\}`(\w+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
+MARK = "<!-- sources -->"
+SHOWN = 3  # tests of a class; their file has the others
+TESTS = {  # of what no test names
+    "Attention": ["test_attention_equals_einsum", "test_two_sided_attention_sees_everything"],
+    "Family": ["test_a_sixth_family_is_one_class_and_one_entry", "test_every_option_has_a_type_and_a_default"],
+    "PrimerFamily": ["test_full_primer_has_kernels_per_head_and_its_norms"],
+    "Resampling": ["test_attention_based_resampling_is_its_equation"],
+    "ShapeTrace": ["test_shape_trace_prints_as_an_aligned_table"],
+    "Shortening": ["test_window_j_ends_at_token_jk"],
+    "Sizes": ["test_sizes_and_dropout_reach_the_model"],
+    "SquaredReLUFunction": ["test_squared_relu_derivative"],
+    "TransformerFamily": ["test_the_layers_of_a_new_model_are_the_identity"],
+    "TriangularProduct": ["test_the_triangular_products_gradients"],
+    "build_hourglass": ["test_a_model_has_the_layers_of_its_hierarchy"],
+}
+PAIRED = ["test_values_are_the_same", "test_derivatives_of_any_order_are_the_same"]  # all fast forms with plain ones
+
+
+@cache
+def modules() -> dict[str, str]:
+    """The modules that have a page, by the name of the page, in the order of the table of contents."""
+    names = re.findall(rf"{FOLDER}/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    files = {name: ROOT / FOLDER / f"{name}.md" for name in names}
+    return {name: DIRECTIVE.findall(path.read_text(encoding="utf-8"))[0] for name, path in files.items()}
+
+
+@cache
+def entries() -> set[str]:
+    """What has an entry on the package's pages."""
+    found = set()
+    for module in modules():
+        path = ROOT / "book" / "api" / f"{module}.md"
+        text = path.read_text(encoding="utf-8") if path.exists() else ":no-members:"
+        found |= set(ENTRY.findall(text))
+        found |= set() if ":no-members:" in text else set(top(module))
+    return found
+
+
+def top(module: str) -> dict[str, Definition]:
+    """The classes and functions of a module."""
+    return {name: node for name, node, _ in definitions(tree_of(module)) if "." not in name}
+
+
+@cache
+def originals() -> dict[str, list[tuple[str, str, list[str]]]]:
+    """For each name of ours, the names of labml that it answers, with the anchors of their rows and their tests."""
+    found: dict[str, list[tuple[str, str, list[str]]]] = {}
+    for part in (ROOT / "book" / "from-labml.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        title = part.partition("\n")[0]
+        for theirs, ours, tests in ORIGINAL.findall(part):
+            anchor = nodes.make_id(f"{title} {theirs}")
+            found.setdefault(ours, []).append((theirs, anchor, re.findall(r"test_\w+", tests)))
+    return found
+
+
+def named(test: ast.AST, imported: set[str]) -> set[str]:
+    """The imported names in a test, and those of ``fast``."""
+    within = (n for n in ast.walk(test) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "fast")
+    return imported & {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} | {node.attr for node in within}
+
+
+@cache
+def named_in_tests() -> dict[str, list[str]]:
+    """The tests that name a class or function of the layers, those that name the fewest first."""
+    ours = {name for module in modules() for name in top(module)}
+    found: dict[str, list[tuple[int, str]]] = {}
+    for path in sorted((ROOT / "tests" / "package").glob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        known = {alias.name for node in imports for alias in node.names}
+        for test in tree.body:
+            used = ours & named(test, known) if getattr(test, "name", "").startswith("test_") else set()
+            for name in used:
+                found.setdefault(name, []).append((len(used), test.name))
+    return {name: [test for _, test in sorted(tests)] for name, tests in found.items()}
+
+
+def forms(module: str, name: str) -> Iterator[tuple[str, str]]:
+    """What a function with a fast form is, with the other form, as reStructuredText."""
+    for plain, quick in fast.PAIRS.values():
+        home = plain.__module__.rpartition(".")[2]
+        if (module, name) == (home, plain.__name__):
+            yield "Its fast form, on a CPU", f"`{quick.__name__} <fast.html#{quick.__name__}>`__"
+        if (module, name) == ("fast", quick.__name__):
+            yield "The fast form of", f"`{plain.__name__} <{home}.html#{plain.__name__}>`__"
+
+
+def tests_of(module: str, name: str) -> list[str]:
+    """First those that hold it to what it answers."""
+    answers = [test for _, _, tests in originals().get(name, []) for test in tests]
+    paired = PAIRED if list(forms(module, name)) else []
+    return list(dict.fromkeys([*answers, *paired, *TESTS.get(name, []), *named_in_tests().get(name, [])]))
+
+
+def explained(module: str, name: str) -> str:
+    """Where the book explains it, if it does: a check of arguments and its like explain themselves."""
+    return pages.explained(module, name) if name in entries() | set(pages.explanations()) else ""
+
+
+def facts(config: Any, module: str, name: str) -> Iterator[str]:
+    """Where a class or function is explained and listed, what it answers, what holds it, as reStructuredText."""
+    for says, link in forms(module, name):
+        yield f"{says}: {link}."
+    entry = f"Its entry: :py:obj:`{name}`." if name in entries() else ""
+    yield f"{explained(module, name)} {entry}".strip()
+    if answered := {theirs: anchor for theirs, anchor, _ in originals().get(name, [])}:
+        listed = ", ".join(f"`{theirs} <../from-labml.html#{anchor}>`__" for theirs, anchor in answered.items())
+        yield f"labml's name: {listed}." if len(answered) == 1 else f"labml's names: {listed}."
+    if tests := tests_of(module, name):
+        held = []
+        for test in tests[:SHOWN]:
+            address = links.in_repository(config, *links.tests()[test])
+            held.append(f"`{test.removeprefix('test_').replace('_', ' ')} <{address}>`__")
+        more = f"; and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
+        yield f"Tested: {'; '.join(held)}{more}."
+
+
+def box(kind: str, *children: nodes.Node, **attributes: Any) -> nodes.container:
+    return nodes.container("", *children, is_div=True, classes=[kind], **attributes)
+
+
+class AnnotatedSource(PyObject):
+    """``.. annotated-source:: package.module`` is the module, annotated by itself."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        self.domain = "py"  # whose sections of a docstring are known
+        self.path = self.arguments[0]
+        self.module = self.path.rpartition(".")[2]
+        self.env.note_dependency(str(Path(import_module(self.path).__file__ or "")))
+        about = box("about", *self.docstring("module", "", tree_of(self.module)))
+        first, *others = map(self.row, rows(self.module))
+        first.children[0].extend(self.meta())
+        return [box("opening", about, self.contents()), first, *others]
+
+    def docstring(self, what: str, name: str, node: Any) -> list[nodes.Node]:
+        """A docstring as the package's pages have it."""
+        lines = prepare_docstring(ast.get_docstring(node, clean=False) or "")
+        made: Any = import_module(self.path)
+        for part in name.split(".") if name else []:
+            made = getattr(made, part)
+        lines = GoogleDocstring(lines, self.config, self.env.app, what, name, made).lines()
+        pages.part_list(lines)
+        said = box("said", *self.parse_text_to_nodes("\n".join(lines)))
+        DocFieldTransformer(self).transform_all(said)
+        return list(said.children)
+
+    def contents(self) -> nodes.Node:
+        """The classes and functions of the module, each with its first line."""
+        lines = []
+        for name, node in top(self.module).items():
+            says = (ast.get_docstring(node) or "").partition("\n")[0]
+            lines += [f"`{name} <#{name}>`__", f"   {says} {explained(self.module, name)}", ""]
+        made = self.parse_text_to_nodes("\n".join(lines))
+        return box("contents", *made)
+
+    def row(self, row: Row) -> nodes.Element:
+        """A row; of a class or function of the module it is a section, which the contents of the page list."""
+        title, note = row.name.rpartition(".")[2], self.note(row)
+        note["ids"] += [f"L{number}" for number in row.silent]
+        shown = code(self.module, frozenset(modules()))
+        text = "".join(shown[number - 1] for number in row.code)
+        listing = nodes.raw("", f'<pre class="highlight">{text}</pre>' if row.code else "<div></div>", format="html")
+        if row.name in top(self.module):
+            return nodes.section("", nodes.title(title, title), note, listing, ids=[row.name], classes=["beside"])
+        return box("beside", note, listing, ids=[row.name] if row.name else [])
+
+    def note(self, row: Row) -> nodes.container:
+        comment = self.parse_text_to_nodes("\n".join(row.comment))
+        if row.definition is None:
+            return box("note" if row.code else "parting", *comment)
+        said = self.docstring(self.kind(row), row.name, row.definition) if ast.get_docstring(row.definition) else []
+        of, _, title = row.name.rpartition(".")
+        if not of:
+            told = self.parse_text_to_nodes("\n\n".join(facts(self.config, self.module, row.name)))
+            return box("note", *said, *comment, box("facts", *told))
+        if not (said or comment) and (base := overridden((self.module, of), title)):
+            comment = self.parse_text_to_nodes(f"Overrides `{base[1]} <{base[0]}.html#{base[1]}>`__.")
+        return box("note", nodes.paragraph(title, title, classes=["method"]), *said, *comment)
+
+    def kind(self, row: Row) -> str:
+        return "class" if isinstance(row.definition, ast.ClassDef) else "method" if "." in row.name else "function"
+
+    def meta(self) -> list[nodes.Node]:
+        """What stands beside the imports."""
+        file = f"{self.path.replace('.', '/')}.py"
+        address = links.in_repository(self.config, f"src/{file}")
+        entry = (
+            f"; `its entries <../api/{self.module}.html>`__" if (ROOT / f"book/api/{self.module}.md").exists() else ""
+        )
+        return [box("facts", *self.parse_text_to_nodes(f"`{file} <{address}>`__{entry}"))]
+
+
+def fill(app: Any, docname: str, source: list[str]) -> None:
+    """The list of all modules, each with the first sentence of its docstring."""
+    if docname == FOLDER:
+        rows = []
+        for name in modules():
+            says = (ast.get_docstring(tree_of(name)) or "").partition("\n")[0]
+            rows.append(f"| [{name}.py](source/{name}.md) | {says.replace(':func:', '')} |")
+        source[0] = source[0].replace(MARK, "\n".join(["| Module | What it is |", "| --- | --- |", *rows]))
+
+
+def lead_to_pages(app: Any, doctree: nodes.document) -> None:
+    """A link to the listing of a module with a page leads to the page."""
+    names = {f"_modules/{path.replace('.', '/')}": page for page, path in modules().items()}
+    for node in doctree.findall(lambda n: n.get("reftarget") in names if isinstance(n, nodes.Element) else False):
+        node["reftarget"] = f"{FOLDER}/{names[node['reftarget']]}"
+
+
+def list_no_more(app: Any) -> list[Any]:
+    """No listing of what has a page."""
+    for path in modules().values():
+        getattr(app.env, "_viewcode_modules", {}).pop(path, None)
+    return []
+
+
+def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    if pagename.startswith(f"{FOLDER}/"):
+        app.add_css_file("source.css")
