@@ -22,13 +22,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..checks import require, require_int, require_number
 from ..models import build_model, model_names
@@ -38,7 +38,7 @@ from ..training.loop import TrainingConfig, train
 from . import evidence, screening
 from .cost import effective_parameters
 from .evidence import Comparison
-from .protocol import SEEDS, Entry, Study, Trial, chosen_rate, key_of, tried, tuning_trials
+from .protocol import SEEDS, Entry, Pair, Study, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
 from .trials import execute_trial
 
@@ -51,7 +51,7 @@ READ = {"tuning": 68_000, "reported": 106_000}  # what a run's scores cost, in t
 ALIKE = 0.02  # two steps are as long, up to this share
 MARGIN, LATEST = 0.9, 1.05  # of the minutes: what is planned, and after what no run begins that would end later
 RATES = (2e-3, 4e-3, 8e-3)  # where tuning starts: short runs want high rates
-PLAN, RECORDS, CARD, FIGURE = "plan.json", "records.jsonl", "card.md", "figure.png"
+PLAN, RECORDS, CARD, FIGURE, LEAKS = "plan.json", "records.jsonl", "card.md", "figure.png", "leaks.png"
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,8 @@ class Side:
         if what in model_names():
             model = str(what)
             config = build_model(model, vocab_size=2).config or {}
-            depth = None if model == "hourglass" else config["n_layers"]
-            return cls(
-                name, model, lambda vocab_size, **options: build_model(model, vocab_size, **options), depth, None
-            )
+            depth = None if model == "hourglass" else config["n_layers"]  # a hierarchy has no one depth
+            return cls(name, model, partial(build_named, model), depth, None)
         checksum = None
         if isinstance(what, str):
             source, what = what, function_of(what)
@@ -103,6 +101,11 @@ class Side:
         if any(p.name == "max_seq_len" or p.kind is p.VAR_KEYWORD for p in named.values()):
             options["max_seq_len"] = max_seq_len
         return self.build(vocab_size, **options)
+
+
+def build_named(model: str, vocab_size: int, **options: Any) -> nn.Module:
+    """A model of the book, as a function of the vocabulary's size."""
+    return build_model(model, vocab_size=vocab_size, **options)
 
 
 def function_of(path: str) -> Build:
@@ -171,8 +174,9 @@ class Plan:
             ValueError: if it is not one.
         """
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
+            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
+            return cls(**{**found, **lists})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{file} is not the plan of a comparison: {error}") from error
 
@@ -219,7 +223,7 @@ class Plan:
     def study(self) -> Study:
         """The entries, as a study of the book declares them."""
         made = self.entries
-        pairs = {"equal steps": ((made["variant"].key, made["baseline"].key),)}
+        pairs: dict[str, tuple[Pair, ...]] = {"equal steps": ((made["variant"].key, made["baseline"].key),)}
         return Study("comparison", f"Is {self.variant} better than {self.baseline}?", tuple(made.values()), pairs)
 
     def scoring(self, role: str) -> float:
@@ -334,13 +338,11 @@ def rate_for(entry: Entry, records: list[Record]) -> float | None:
 
 
 def trials(plan: Plan, records: list[Record], *, tune: bool = True) -> list[Trial]:
-    """What is to be run next, in order: rates of all entries in turn, then seed by seed, so that it can end soon.
-
-    Raises:
-        ValueError: if the minutes were over before a side had any rate.
-    """
+    """What is to be run next, in order: rates of all entries in turn, then seed by seed, so that it can end soon."""
     own = [entry for entry in plan.entries.values() if entry.rate_of is None]
-    turns = zip_longest(*(tuning_trials(entry, records) for entry in own)) if tune else ()
+    if not tune:  # whoever has no rate gets one
+        own = [entry for entry in own if rate_for(entry, records) is None]
+    turns = zip_longest(*(tuning_trials(entry, records) for entry in own))
     if tuning := [trial for turn in turns for trial in turn if trial is not None]:
         return tuning
     done = {(key_of(r), r["run"]["training"]["seed"]) for r in records if r["role"] == "reported"}
@@ -348,10 +350,7 @@ def trials(plan: Plan, records: list[Record], *, tune: bool = True) -> list[Tria
     for seed in SEEDS[: plan.seeds]:
         for entry in plan.entries.values():
             rate = rate_for(entry, records)
-            if rate is None:
-                raise ValueError(
-                    f"minutes is {plan.minutes:g}; expected more: no rate of {entry.name!r} was tried in time"
-                )
+            assert rate is not None, "an entry without one is tuned first"
             if (entry.key, seed) not in done:
                 missing.append(Trial(entry, "reported", rate, seed))
     return missing
@@ -411,6 +410,7 @@ def compare(
         show_progress: print what is done, with a bar for each run.
 
     Raises:
+        LeakError: if an output reads what it is to predict; ``leaks.png`` in the folder is its map.
         TypeError, ValueError: for what cannot be compared, or too few minutes; the message says what to do.
         FloatingPointError: if a model at its best rate breaks down.
     """
@@ -442,12 +442,18 @@ def compare(
     }
     with locked(folder / ".plan.lock"):  # one process makes the plan of all
         file = folder / PLAN
-        plan = Plan.read(file) if file.exists() else make_plan(sides, text, asked)
+        try:
+            plan = Plan.read(file) if file.exists() else make_plan(sides, text, asked)
+        except screening.LeakError as leak:
+            if leak.reads is None:
+                raise
+            draw_leak(leak.reads, folder / LEAKS)
+            raise screening.LeakError(f"{leak} ({folder / LEAKS} shows them)", leak.reads) from None
         for name, value in asked.items():
             found = plan.asked[name]
             require(found == value, f"{name} of {file}", found, f"{value!r}, as it was asked now; or another out")
-        with replacing(file) as partial:
-            partial.write_text(json.dumps(asdict(plan), indent=1) + "\n", encoding="utf-8")
+        with replacing(file) as unfinished:
+            unfinished.write_text(json.dumps(asdict(plan), indent=1) + "\n", encoding="utf-8")
     if show_progress:
         print(plan, *plan.remarks, sep="\n", flush=True)
     carry_out(plan, sides, folder, show_progress)
@@ -507,8 +513,9 @@ def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, show_progress: b
                 if not clock.is_enough_for(trial, records):
                     if trial.role == "reported":
                         return
-                    tune = False
-                    break
+                    if tune:
+                        tune = False
+                        break
                 if show_progress:
                     left = max(0.0, plan.minutes - clock.spent() / 60)
                     what = f"{trial.role}: {trial.entry.name}, rate {trial.rate:g}, seed {trial.seed}"
@@ -540,8 +547,8 @@ def judge(plan: Plan, records: list[Record], folder: Path) -> Judgment:
     same = all(ours == theirs for ours, theirs in sides.values())
     comparisons = {} if same else evidence.compare(sides)  # type: ignore[arg-type]
     card = write_card(plan, records, pairs, comparisons, seeds)
-    with replacing(folder / CARD) as partial:
-        partial.write_text(card, encoding="utf-8")
+    with replacing(folder / CARD) as unfinished:
+        unfinished.write_text(card, encoding="utf-8")
     if comparisons:
         draw(plan, comparisons, folder / FIGURE)
     return Judgment(card, comparisons, folder)
@@ -623,6 +630,18 @@ def limits(plan: Plan, records: list[Record], seeds: list[int]) -> Iterator[str]
     yield f"It holds for {plan.steps:,} steps, one text, one size and one recipe; a lead can shrink with more steps."
 
 
+def draw_leak(reads: Tensor, path: Path) -> None:
+    """Which token each output reads: all that is above the diagonal is a leak."""
+    from matplotlib.figure import Figure  # heavy libraries are imported where they are used
+
+    figure = Figure(figsize=(4.8, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(reads.int() + reads.triu(1).int(), cmap="Reds", interpolation="nearest")
+    axes.set(xlabel="token", ylabel="output", title="dark: an output that reads a later token")
+    with replacing(path) as unfinished:
+        figure.savefig(unfinished, format="png", dpi=150)
+
+
 def draw(plan: Plan, comparisons: dict[str, Comparison], path: Path) -> None:
     """Dots and bars: filled where the two are told apart."""
     from matplotlib.figure import Figure  # heavy libraries are imported where they are used
@@ -637,5 +656,5 @@ def draw(plan: Plan, comparisons: dict[str, Comparison], path: Path) -> None:
     axes.set_yticks(range(len(comparisons)), list(comparisons))
     axes.set_ylim(len(comparisons) - 0.5, -0.5)
     axes.set_xlabel(f"test loss minus the baseline's, {plan.baseline}")
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png", dpi=150)
+    with replacing(path) as unfinished:
+        figure.savefig(unfinished, format="png", dpi=150)

@@ -46,6 +46,19 @@ def require_logits(model: nn.Module, tokens: Tensor, vocab_size: int) -> None:
     require(bool(logits.isfinite().all()), "the model's output", "not finite", "finite logits before any training")
 
 
+class LeakError(ValueError):
+    """A model that reads what it is to predict, or another row.
+
+    Args:
+        message: where.
+        reads: which token each output reads, bool ``[seq, seq]``, a row for each output; None for another row.
+    """
+
+    def __init__(self, message: str, reads: Tensor | None = None) -> None:
+        super().__init__(message)
+        self.reads = reads
+
+
 class Probe:
     """A model as a function of tokens, in float64 where it can be, whose dropout is the same each time.
 
@@ -83,7 +96,9 @@ class Probe:
 
     def moved(self, tokens: Tensor, original: Tensor) -> Tensor:
         """Which outputs are others than those of the original, in as many rows: bool ``[batch, seq]``."""
-        return torch.cat([self.differs(self(rows), self(original.expand_as(rows))) for rows in tokens.split(ROWS)])
+        return torch.cat(
+            [self.differs(self(rows), self(original.expand_as(rows))) for rows in torch.split(tokens, ROWS)]
+        )
 
     def differs(self, logits: Tensor, before: Tensor) -> Tensor:
         """Where logits ``[..., vocab]`` are not the same, up to rounding."""
@@ -96,14 +111,14 @@ class Probe:
         return self.moved(changed, tokens).T
 
     def refuse_mixing(self, seq_len: int) -> None:
-        """Raise ValueError if an output reads another row of the batch."""
+        """Raise :class:`LeakError` if an output reads another row of the batch."""
         batch = self.text(4, seq_len)
         mixed = torch.cat([self.other(batch[:1]), batch[1:]])
-        crossed = bool(self.differs(self(mixed), self(batch))[1:].any())
-        require(not crossed, "a leak across the batch", f"in {self.mode} mode", "rows that do not see each other")
+        if self.differs(self(mixed), self(batch))[1:].any():
+            raise LeakError(f"a leak across the batch, in {self.mode} mode; expected rows that do not see each other")
 
     def refuse_future(self, seq_len: int, places: Tensor) -> None:
-        """Raise ValueError, with the place, if an output before one of the places reads what begins there."""
+        """Raise :class:`LeakError`, with the place, if an output before one of the places reads what begins there."""
         tokens = self.text(1, seq_len)
         changed = torch.where(torch.arange(seq_len) < places[:, None], tokens, self.other(tokens))  # (places, T)
         early = self.moved(changed, tokens) & (torch.arange(seq_len) < places[:, None])  # (places, T)
@@ -111,14 +126,15 @@ class Probe:
             row, output = early.nonzero()[0].tolist()
             found = f"output {output} changes with token {int(places[row])} or a later one"
             where = f"a leak at length {seq_len:,}, in {self.mode} mode"
-            require(False, where, found, "outputs that read no later token")
+            raise LeakError(f"{where}: {found}; expected outputs that read no later token", self.dependence(seq_len))
 
 
 def check_leaks(model: nn.Module, seq_len: int, vocab_size: int) -> list[str]:
     """Remarks on the lengths that could not be asked.
 
     Raises:
-        ValueError: if an output reads a later token, or another row of the batch, or is another one in a longer text.
+        LeakError: if an output reads a later token, or another row of the batch.
+        ValueError: if it is another one in a longer text.
     """
     remarks = []
     for training in (True, False):
@@ -135,7 +151,9 @@ def check_leaks(model: nn.Module, seq_len: int, vocab_size: int) -> list[str]:
             remarks.append(f"It does not read {length:,} tokens.")
             continue
         if length > seq_len:
-            probe.refuse_future(length, torch.linspace(1, length - 1, PLACES).long().unique())
+            probe.refuse_future(
+                length, torch.tensor(sorted({round(x) for x in torch.linspace(1, length - 1, PLACES).tolist()}))
+            )
         same = not probe.differs(found[:, :shared], whole[:, :shared]).any()
         expected = f"those of {seq_len:,} tokens: while a text is written, nobody knows its length"
         require(same, f"the first {shared:,} outputs of {length:,} tokens", "others", expected)
