@@ -316,6 +316,20 @@ def test_the_baseline_against_itself_is_the_same_run_for_run(recorded, monkeypat
     assert found.card.count("no: the runs are the same") == 2
 
 
+def test_sides_of_the_same_name_are_two(recorded, monkeypatch):
+    made = []
+
+    def side(width):
+        def build(vocab_size):
+            made.append(width)
+            return build_model("transformer", vocab_size=vocab_size, d_model=width, n_heads=2, n_layers=1)
+
+        return build
+
+    compare(side(8), side(16), out="same", **recorded)
+    assert made.count(8) == made.count(16)
+
+
 def test_another_question_in_the_same_folder_is_refused(recorded, file):
     compare("mine.py:build", baseline, out="whole", **recorded)
     with pytest.raises(ValueError, match=r"minutes of whole/plan.json is 40.0; expected 50.0"):
@@ -325,8 +339,12 @@ def test_another_question_in_the_same_folder_is_refused(recorded, file):
         compare("mine.py:build", baseline, out="whole", **recorded)
 
 
-def test_when_the_minutes_are_over_complete_seeds_are_judged(recorded, monkeypatch):
-    """On a machine that has become half as fast since its steps were timed."""
+@pytest.mark.parametrize(
+    ("slower", "said"),
+    [(2, "The minutes were over after"), (3, "the minutes were over before its grid was whole")],
+)
+def test_when_the_minutes_are_over_complete_seeds_are_judged(recorded, monkeypatch, slower, said):
+    """On a machine that has become slower since its steps were timed."""
     now, execute = [0.0], judging.execute_trial
 
     def slowly(study, trial, build, **options):
