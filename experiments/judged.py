@@ -71,7 +71,7 @@ def main() -> None:
     trials = [(kind, number) for kind, count in TRIALS.items() for number in range(count)]
     for kind, number in trials[part::parts]:
         run = {"kind": kind, "number": number, "minutes": MINUTES[kind], "sizes": SIZES, "seq_len": 64, "batch_size": 8}
-        record_once(run, RESULTS, partial(execute, run), name=f"{kind} {number}", wait=True)
+        record_once(run, RESULTS, partial(execute, run), name=f"{kind} {number}", wait=False)
 
 
 if __name__ == "__main__":

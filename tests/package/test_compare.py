@@ -327,7 +327,7 @@ def test_sides_of_the_same_name_are_two(recorded, monkeypatch):
         return build
 
     compare(side(8), side(16), out="same", **recorded)
-    assert made.count(8) == made.count(16)
+    assert min(made.count(8), made.count(16)) > 10
 
 
 def test_another_question_in_the_same_folder_is_refused(recorded, file):
