@@ -289,7 +289,7 @@ def compare(
         batch_size=batch_size,
         shard=(int(number), int(processes)),
     )
-    print(f"\n{judgment}\nSaved in {judgment.folder}.")
+    print(f"\n{judgment}")
 
 
 def sample(

@@ -261,19 +261,19 @@ def baseline(vocab_size, n_layers=2):
 
 def test_a_comparison_ends_with_a_card_and_a_figure_and_goes_on_where_it_was_left(recorded, file):
     whole = compare("mine.py:build", baseline, out="whole", **recorded)
-    assert whole.card == (whole.folder / "card.md").read_text()
-    assert (whole.folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert whole.card == (Path("whole") / "card.md").read_text()
+    assert (Path("whole") / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert {name: (found.told_apart, round(found.mean, 2)) for name, found in whole.comparisons.items()} == {
         "equal steps": (True, -0.05),
         "equal time": (True, -0.05),
     }
     assert "| variant, half |" in whole.card  # half as deep, both end lower by 0.01
     assert "| variant in time (no verdict) |" in whole.card
-    lines = (whole.folder / "records.jsonl").read_text().splitlines()
+    lines = (Path("whole") / "records.jsonl").read_text().splitlines()
     assert len(lines) == 4 * 5 + 5 * 5  # four entries with a grid of five rates, five with five seeds
     part = file.with_name("part")
     part.mkdir()
-    (part / "plan.json").write_bytes((whole.folder / "plan.json").read_bytes())
+    (part / "plan.json").write_bytes((Path("whole") / "plan.json").read_bytes())
     (part / "records.jsonl").write_text("\n".join(lines[:33]) + "\n" + lines[33][:50])  # cut off
     with pytest.warns(UserWarning, match="is not a record"):
         again = compare("mine.py:build", baseline, out="part", **recorded)
@@ -288,8 +288,8 @@ def test_two_processes_do_as_much_as_one(recorded):
     ours = compare("mine.py:build", baseline, out="two", shard=(0, 2), **recorded)
     other.join()
     assert other.exitcode == 0
-    assert (ours.folder / "card.md").read_text() == ours.card
-    runs = [(r["role"], r["run"]) for r in read_records(ours.folder / "records.jsonl")]
+    assert (Path("two") / "card.md").read_text() == ours.card
+    runs = [(r["role"], r["run"]) for r in read_records(Path("two/records.jsonl"))]
     assert all(runs.count(run) == 1 for run in runs)
 
 
@@ -358,7 +358,7 @@ def test_when_the_minutes_are_over_complete_seeds_are_judged(recorded, monkeypat
     monkeypatch.setattr(judging, "execute_trial", slowly)
     found = compare("mine.py:build", baseline, out="short", **recorded)
     assert 0.8 * 40 * 60 < now[0] <= 1.1 * 40 * 60
-    records = read_records(found.folder / "records.jsonl")
+    records = read_records(Path("short/records.jsonl"))
     assert sum(record["seconds"] for record in records) == pytest.approx(now[0])
     assert said in found.card
 
@@ -368,7 +368,7 @@ def test_a_module_that_is_not_the_books_is_trained_and_judged(small):
     found = compare(lambda vocab_size: Plain(vocab_size=vocab_size), baseline, out="plain", **small | {"minutes": 13.0})
     assert set(found.comparisons) == {"equal steps", "equal time"}
     characters = len(load_corpus("text.txt").vocabulary)
-    counted = [(r["parameters"], r["multiply_adds"]) for r in read_records(found.folder / "records.jsonl")]
+    counted = [(r["parameters"], r["multiply_adds"]) for r in read_records(Path("plain/records.jsonl"))]
     assert (33 * characters + 32, 16 * characters) in counted
 
 

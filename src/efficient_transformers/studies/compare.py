@@ -25,7 +25,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,9 @@ from .evidence import Comparison
 from .protocol import SEEDS, Entry, Pair, Study, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
 from .trials import execute_trial
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Build = Callable[..., nn.Module]
 SHORTEST = 4096  # tokens of a part of the text
@@ -363,20 +366,49 @@ class Judgment:
     """What a comparison found.
 
     Args:
+        plan: what was to be done.
         card: in Markdown, for a pull request.
-        comparisons: by question, the variant minus the baseline.
-        folder: with the card, its figure, the plan and the records.
+        comparisons: by question, the variant minus the baseline; none where all runs of both are the same.
     """
 
+    plan: Plan
     card: str
     comparisons: dict[str, Comparison]
-    folder: Path
 
     def _repr_markdown_(self) -> str:
         return self.card
 
     def __str__(self) -> str:
         return self.card
+
+    def figure(self) -> Figure:
+        """A dot and a bar for each question, filled where the two are told apart."""
+        from matplotlib.figure import Figure  # heavy libraries are imported where they are used
+
+        figure = Figure(figsize=(5.6, 0.9 + 0.45 * len(self.comparisons)), layout="constrained")
+        axes = figure.add_subplot()
+        axes.axvline(0, color="0.6", linewidth=1)
+        for place, found in enumerate(self.comparisons.values()):
+            fill = "C0" if found.told_apart else "white"
+            axes.plot([found.low, found.high], [place, place], color="C0")
+            axes.plot(found.mean, place, "o", color="C0", markerfacecolor=fill, markersize=8)
+        axes.set_yticks(range(len(self.comparisons)), list(self.comparisons))
+        axes.set_ylim(len(self.comparisons) - 0.5, -0.5)
+        axes.set_xlabel(f"test loss minus the baseline's, {self.plan.baseline}")
+        return figure
+
+    def save(self, folder: Path) -> None:
+        """Write ``card.md`` and, where there is something to draw, ``figure.png``."""
+        with replacing(folder / CARD) as unfinished:
+            unfinished.write_text(self.card, encoding="utf-8")
+        if self.comparisons:
+            save_figure(self.figure(), folder / FIGURE)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a PNG, whole or not at all."""
+    with replacing(path) as unfinished:
+        figure.savefig(unfinished, format="png", dpi=150)
 
 
 def compare(
@@ -459,7 +491,11 @@ def compare(
     if show_progress:
         print(plan, *plan.remarks, sep="\n", flush=True)
     carry_out(plan, sides, folder, show_progress)
-    return judge(plan, read_records(folder / RECORDS), folder)
+    judgment = judge(plan, read_records(folder / RECORDS))
+    judgment.save(folder)
+    if show_progress:
+        print(f"Plan, records, card and figure are in {folder}.")
+    return judgment
 
 
 class Clock:
@@ -531,8 +567,8 @@ def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, show_progress: b
                 break
 
 
-def judge(plan: Plan, records: list[Record], folder: Path) -> Judgment:
-    """Compare what was recorded, and write card and figure.
+def judge(plan: Plan, records: list[Record]) -> Judgment:
+    """Compare what was recorded.
 
     Raises:
         ValueError: if not even two seeds of all entries are complete.
@@ -551,12 +587,7 @@ def judge(plan: Plan, records: list[Record], folder: Path) -> Judgment:
     }
     same = all(ours == theirs for ours, theirs in sides.values())
     comparisons = {} if same else evidence.compare(sides)  # type: ignore[arg-type]
-    card = write_card(plan, records, pairs, comparisons, seeds)
-    with replacing(folder / CARD) as unfinished:
-        unfinished.write_text(card, encoding="utf-8")
-    if comparisons:
-        draw(plan, comparisons, folder / FIGURE)
-    return Judgment(card, comparisons, folder)
+    return Judgment(plan, write_card(plan, records, pairs, comparisons, seeds), comparisons)
 
 
 def by_entry(plan: Plan, records: list[Record], part: str) -> dict[str, dict[int, float]]:
@@ -641,25 +672,6 @@ def draw_leak(reads: Tensor, path: Path) -> None:
 
     figure = Figure(figsize=(4.8, 4.4), layout="constrained")
     axes = figure.add_subplot()
-    axes.imshow(reads.int() + reads.triu(1).int(), cmap="Reds", interpolation="nearest")
+    axes.imshow((reads.int() + reads.triu(1).int()).numpy(), cmap="Reds", interpolation="nearest")
     axes.set(xlabel="token", ylabel="output", title="dark: an output that reads a later token")
-    with replacing(path) as unfinished:
-        figure.savefig(unfinished, format="png", dpi=150)
-
-
-def draw(plan: Plan, comparisons: dict[str, Comparison], path: Path) -> None:
-    """Dots and bars: filled where the two are told apart."""
-    from matplotlib.figure import Figure  # heavy libraries are imported where they are used
-
-    figure = Figure(figsize=(5.6, 0.9 + 0.45 * len(comparisons)), layout="constrained")
-    axes = figure.add_subplot()
-    axes.axvline(0, color="0.6", linewidth=1)
-    for place, found in enumerate(comparisons.values()):
-        fill = "C0" if found.told_apart else "white"
-        axes.plot([found.low, found.high], [place, place], color="C0")
-        axes.plot(found.mean, place, "o", color="C0", markerfacecolor=fill, markersize=8)
-    axes.set_yticks(range(len(comparisons)), list(comparisons))
-    axes.set_ylim(len(comparisons) - 0.5, -0.5)
-    axes.set_xlabel(f"test loss minus the baseline's, {plan.baseline}")
-    with replacing(path) as unfinished:
-        figure.savefig(unfinished, format="png", dpi=150)
+    save_figure(figure, path)
