@@ -64,6 +64,16 @@ def test_a_leak_is_refused_with_its_place(leak, said):
         screening.check_leaks(Plain(leak), T, V)
 
 
+def test_a_leak_of_eval_mode_alone_is_refused():
+    class Sly(Plain):
+        def forward(self, tokens):
+            x = self.embedding(tokens)
+            return self.output(x if self.training else next_token(x))
+
+    with pytest.raises(ValueError, match="in eval mode: output 10 changes"):
+        screening.check_leaks(Sly(), T, V)
+
+
 def test_a_leak_of_train_mode_alone_is_refused():
     model = Plain()
     model.leak = lambda x: model.norm(x.transpose(1, 2)).transpose(1, 2)
@@ -183,7 +193,7 @@ def planned(minutes=30.0, processes=1, depths=(4, 4), seconds=(0.065, 0.08, 0.03
         variant="mine.py:build", baseline="transformer", checksums=(None, None), corpus="shakespeare-with-test",
         subwords=None, seq_len=256, batch_size=4, minutes=minutes, processes=processes,
         depths=dict(zip(names, depths, strict=False)), seconds=dict(zip(names, seconds[:2], strict=True)) | halves,
-        size="0.8M", steps=0, seeds=0, remarks=(),
+        looked=0.0, size="0.8M", steps=0, seeds=0, remarks=(),
     )  # fmt: skip
     return Plan(**(vars(plan) | changes))
 

@@ -149,6 +149,7 @@ class Plan:
         processes: that share it.
         depths: of the sides, where they can be chosen.
         seconds: of a step, by side, and of one of half its depth; measured in turn.
+        looked: seconds that went by before the plan.
         size: how many parameters the variant has, in words.
         steps: of both sides, where steps are equal.
         seeds: how many.
@@ -166,6 +167,7 @@ class Plan:
     processes: int
     depths: dict[str, int]
     seconds: dict[str, float]
+    looked: float
     size: str
     steps: int
     seeds: int
@@ -249,13 +251,13 @@ class Plan:
         Raises:
             ValueError: if they are not enough for anything.
         """
-        room = 60 * self.minutes * MARGIN
+        room = 60 * self.minutes * MARGIN - self.looked
         for seeds in range(len(SEEDS), FEWEST_SEEDS - 1, -1):
             per_step = self.cost(1, seeds) - self.cost(0, seeds)
             steps = int((room - self.cost(0, seeds)) / per_step)
             if steps >= (ENOUGH if seeds > FEWEST_SEEDS else FEWEST):
                 return replace(self, steps=steps, seeds=seeds)
-        least = math.ceil(self.cost(FEWEST, FEWEST_SEEDS) / MARGIN / 6) / 10
+        least = math.ceil((self.looked + self.cost(FEWEST, FEWEST_SEEDS)) / MARGIN / 6) / 10
         raise ValueError(f"minutes is {self.minutes:g}; expected at least {least:g} on this machine")
 
     def __str__(self) -> str:
@@ -322,6 +324,7 @@ def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> 
     Raises:
         TypeError, ValueError: as for :func:`look_first` and :meth:`Plan.settled`.
     """
+    began = time.monotonic()
     seq_len, batch_size = asked["seq_len"], asked["batch_size"]
     remarks, size = look_first(sides, corpus, seq_len, batch_size)
     depths = {name: side.n_layers for name, side in sides.items() if side.n_layers is not None}
@@ -331,7 +334,10 @@ def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> 
         f"{name}, half": sides[name].make(vocab_size, seq_len, n_layers=depth // 2) for name, depth in depths.items()
     }
     seconds = seconds_per_step(models, corpus, seq_len, batch_size)
-    plan = Plan(**asked, depths=depths, seconds=seconds, size=size, steps=0, seeds=0, remarks=tuple(remarks))
+    looked = time.monotonic() - began
+    plan = Plan(
+        **asked, depths=depths, seconds=seconds, looked=looked, size=size, steps=0, seeds=0, remarks=tuple(remarks)
+    )
     return plan.settled()
 
 
@@ -508,7 +514,7 @@ class Clock:
 
     def __init__(self, plan: Plan, file: Path) -> None:
         self.plan, self.file, self.started = plan, file, time.monotonic()
-        self.before = sum(record["seconds"] for record in self.records()) / plan.processes
+        self.before = plan.looked + sum(record["seconds"] for record in self.records()) / plan.processes
 
     def records(self) -> list[Record]:
         """Those that there are now."""

@@ -2,7 +2,7 @@
 
 What is notable:
 - a leak is found by changing tokens: an output that changes with a later token, or with another row, has read it;
-- every place is asked at the trained length, many at twice that, in train mode and in eval mode;
+- every place is asked at the trained length, many at twice that; in both modes, where they give other logits;
 - weights are moved a little first, so that a matrix that starts at zero hides nothing.
 """
 
@@ -23,7 +23,7 @@ from .cost import multiply_adds
 EXACT, ROUNDED = 1e-9, 1e-4  # of the largest logit: what rounding may do in float64, an FFT's included, and in float32
 KNOWS, SURE = 0.1, 1.0  # nats: how far below and above ln V a loss at the start may lie
 APART = 0.05  # the share by which costs may differ without a word
-PLACES = 64  # beyond the trained length, where each place costs more
+PLACES = 64  # that are asked where all would take long: beyond the trained length, and in a mode that changes nothing
 ROWS = 16  # that are read together
 
 
@@ -129,6 +129,11 @@ class Probe:
             raise LeakError(f"{where}: {found}; expected outputs that read no later token", self.dependence(seq_len))
 
 
+def spread(seq_len: int, places: int) -> Tensor:
+    """At most so many places of a text, evenly; never the first, before which there is no output."""
+    return torch.tensor(sorted({round(place) for place in torch.linspace(1, seq_len - 1, places).tolist()}))
+
+
 def check_leaks(model: nn.Module, seq_len: int, vocab_size: int) -> list[str]:
     """Remarks on the lengths that could not be asked.
 
@@ -137,10 +142,12 @@ def check_leaks(model: nn.Module, seq_len: int, vocab_size: int) -> list[str]:
         ValueError: if it is another one in a longer text.
     """
     remarks = []
-    for training in (True, False):
-        probe = Probe(model, vocab_size, training=training)
-        probe.refuse_mixing(seq_len)
-        probe.refuse_future(seq_len, torch.arange(1, seq_len))
+    probe, other = (Probe(model, vocab_size, training=training) for training in (False, True))
+    tokens = probe.text(2, seq_len)
+    alike = not probe.differs(probe(tokens), other(tokens)).any()
+    for each, places in ((other, seq_len), (probe, PLACES if alike else seq_len)):
+        each.refuse_mixing(seq_len)
+        each.refuse_future(seq_len, spread(seq_len, places))
     tokens = probe.text(1, 2 * seq_len)
     whole = probe(tokens[:, :seq_len])
     for length in (seq_len // 2, seq_len - 1, 2 * seq_len):
@@ -151,9 +158,7 @@ def check_leaks(model: nn.Module, seq_len: int, vocab_size: int) -> list[str]:
             remarks.append(f"It does not read {length:,} tokens.")
             continue
         if length > seq_len:
-            probe.refuse_future(
-                length, torch.tensor(sorted({round(x) for x in torch.linspace(1, length - 1, PLACES).tolist()}))
-            )
+            probe.refuse_future(length, spread(length, PLACES))
         same = not probe.differs(found[:, :shared], whole[:, :shared]).any()
         expected = f"those of {seq_len:,} tokens: while a text is written, nobody knows its length"
         require(same, f"the first {shared:,} outputs of {length:,} tokens", "others", expected)
