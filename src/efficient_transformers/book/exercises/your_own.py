@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...layers.transformer import FeedForward, TransformerLayer
 from ...models import LanguageModel, build_model, initialize
 from ...studies import screening
 from .checking import close, exercise, expect, show_leaks
+from .numbers import Field, Mistake, Numbers, Question, question
 
 V, T = 65, 64
 LONG = 256  # tokens at which work is counted
@@ -112,4 +114,41 @@ def mix_by_yourself(answer: Callable[[int], Any]) -> str:
     return (
         f"two layers of it read {far} tokens back, honestly and with a cache. It has {size:,} parameters where "
         f"attention has {attention:,}"
+    )
+
+
+def wide(seeds: int) -> float:
+    """Half an interval over paired seeds of two questions, in their spread; quantiles as the exercise gives them."""
+    return {3: 2.776, 5: 2.306}[seeds] / math.sqrt(seeds)
+
+
+WIDER = Numbers(
+    (
+        Field(
+            "your answer",
+            wide(3) / wide(5),
+            "{given:g} is not it; expected the ratio of the two widths",
+            tolerance=0.006,
+        ),
+    ),
+    (
+        Mistake((wide(5) / wide(3),), "that is how wide five seeds are beside three: turn it over", 0.006),
+        Mistake((math.sqrt(5 / 3),), "that is the root of the numbers of seeds alone: the quantiles differ too", 0.006),
+        Mistake((2.776 / 2.306,), "those are the quantiles alone: each is divided by the root of its seeds", 0.006),
+        Mistake((5 / 3,), "seeds count by their root, and the quantiles differ too", 0.006),
+    ),
+)
+
+
+@question("7.4")
+def wider_question() -> Question:
+    return Question(("How many times as wide?",), WIDER, wide(3) / wide(5))
+
+
+@exercise("7.4")
+def wider(answer: Any) -> str:
+    """Width of an interval of three seeds beside one of five."""
+    WIDER.judge(answer)
+    return (
+        f"{wide(3) / wide(5):.2f} times. A lead that five seeds just tell apart has to be half as large again for three"
     )
