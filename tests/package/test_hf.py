@@ -9,10 +9,22 @@ import pytest
 import torch
 from helpers import assert_equal_up_to, loss_of, randomize
 
-from efficient_transformers import LanguageModel, build_model, model_names, pretrained_names
+from efficient_transformers import (
+    Cache,
+    CausalDepthwiseConv,
+    LanguageModel,
+    MultiHeadAttention,
+    build_model,
+    model_names,
+    pretrained_names,
+    swap_rotary_pairing,
+)
 
 transformers = pytest.importorskip("transformers")
 hf = importlib.import_module("efficient_transformers.hf")
+llama = importlib.import_module("transformers.models.llama.modeling_llama")
+mamba2 = importlib.import_module("transformers.models.mamba2.modeling_mamba2")
+qwen3_next = importlib.import_module("transformers.models.qwen3_next.modeling_qwen3_next")  # has Gated DeltaNet
 
 VOCAB = 11
 DECODING = {
@@ -20,6 +32,8 @@ DECODING = {
     "sampling": {"do_sample": True},
     "beams": {"do_sample": False, "num_beams": 4},
 }
+LLAMAS = {"query.weight": "q_proj.weight", "key.weight": "k_proj.weight"}
+LLAMAS |= {"value.weight": "v_proj.weight", "output.weight": "o_proj.weight"}
 every_model = pytest.mark.parametrize("name", model_names())
 
 
@@ -181,6 +195,36 @@ def test_trainer_trains(tmp_path):
     assert trainer.evaluate()["eval_loss"] == pytest.approx(loss_of(loaded.model, tokens).item(), abs=1e-5)
 
 
+@pytest.mark.parametrize("seq_len", [1, 9])
+def test_llamas_attention_is_ours_with_its_pairing(seq_len):
+    ours, x = randomize(MultiHeadAttention(16, 2)), torch.randn(2, seq_len, 16)
+    config = transformers.LlamaConfig(hidden_size=16, num_attention_heads=2, attn_implementation="sdpa")
+    turns = llama.LlamaRotaryEmbedding(config)(x, torch.arange(seq_len)[None])
+    state = swap_rotary_pairing(ours.state_dict(), 8, to="halves")
+    llamas = llama.LlamaAttention(config, layer_idx=0)
+    llamas.load_state_dict({LLAMAS[name]: tensor for name, tensor in state.items()})
+    y, _ = llamas(x, turns)
+    assert_equal_up_to(1e-6, y, ours(x))
+    back = swap_rotary_pairing(llamas.state_dict(), 8, to="neighbors", projections=("q_proj", "k_proj"))
+    for name, tensor in ours.state_dict().items():
+        assert torch.equal(back[LLAMAS[name]], tensor)
+    llamas.load_state_dict({LLAMAS[name]: tensor for name, tensor in ours.state_dict().items()})
+    assert seq_len == 1 or not torch.allclose(llamas(x, turns)[0], y, atol=1e-3)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("module", [qwen3_next, mamba2])
+def test_gated_deltanet_and_mamba_run_this_convolution(module, bias):
+    conv, x = randomize(CausalDepthwiseConv(6, kernel_size=4, bias=bias)), torch.randn(2, 9, 6)
+    kernel = conv.weight.flip(2).squeeze(0)  # theirs begins with the oldest token
+    shift = conv.bias.flatten() if bias else None
+    assert_equal_up_to(1e-6, module.causal_conv1d_fn(x.mT, kernel, shift).mT, conv(x))
+    cache, state = Cache(2), torch.zeros(2, 6, 3)
+    for token in x.split(1, dim=1):
+        theirs = module.causal_conv1d_update(token.mT, state, kernel, shift)
+        assert_equal_up_to(1e-6, theirs.mT, conv(token, cache))
+
+
 def reimport(monkeypatch):
     monkeypatch.delitem(sys.modules, "efficient_transformers.hf")
     importlib.import_module("efficient_transformers.hf")
@@ -195,6 +239,6 @@ def test_without_transformers_one_sentence_says_what_to_install(monkeypatch):
 
 
 def test_with_an_older_one_too(monkeypatch):
-    monkeypatch.setattr(transformers, "__version__", "5.9.1")
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", "5.9.1")  # which can be another object by now
     with pytest.raises(ImportError, match=r"^transformers is 5.9.1; expected 5.24 or later"):
         reimport(monkeypatch)

@@ -78,6 +78,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "figures": "how-this-book-is-made",
     "files": "scaling-out",
     "generation": "1.9",
+    "hf": "scaling-out",
     "hourglass": "4.5",
     "inspection": "1.5",
     "instruments": "1.8",
