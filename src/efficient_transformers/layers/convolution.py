@@ -137,7 +137,7 @@ def use_conv_kernel(module: nn.Module, causal_conv1d_fn: Form) -> None:
 
 
 def kernel_conv(causal_conv1d_fn: Form, x: Tensor, kernel: Tensor, bias: Tensor | None, dilation: int) -> Tensor:
-    """:func:`depthwise_conv` by a kernel, which computes a sum for each past token too; these are left out."""
+    """``depthwise_conv`` by a kernel, which computes a sum for each past token too; these are left out."""
     past = kernel.shape[2] - 1
     y = causal_conv1d_fn(x.mT, kernel.squeeze(1), bias)  # (B, D, past+T)
     return y[:, :, past:].mT.contiguous()
