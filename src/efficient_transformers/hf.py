@@ -137,6 +137,16 @@ class BookForCausalLM(transformers.GenerationMixin, transformers.PreTrainedModel
         use_cache: bool = False,
         num_items_in_batch: int | Tensor | None = None,
     ) -> transformers.modeling_outputs.CausalLMOutputWithPast:
+        """The logits, and with labels the loss.
+
+        Args:
+            input_ids: the tokens, or with a cache those that it has not read.
+            attention_mask: ones, and zeros where rows of ``labels`` end in padding.
+            cache: what a call before returned.
+            labels: what the loss is of.
+            use_cache: return a cache, for the next call.
+            num_items_in_batch: what the sum of losses is divided by; None is the number of labels.
+        """
         if use_cache and cache is None:
             cache = BookCache(len(input_ids))
         require(labels is None or cache is None, "use_cache", True, "False beside labels: a cache passes no gradient")
@@ -161,7 +171,10 @@ class BookForCausalLM(transformers.GenerationMixin, transformers.PreTrainedModel
         """Leave the weights as :func:`build_model` made them."""
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Refuse what a folder does not hold: after loading, ``transformers`` calls this for each such module."""
+        """Draw a resized embedding; refuse any other module, which is one whose weights a folder lacks."""
+        if isinstance(module, nn.Embedding) and module is not self.model.embedding:
+            nn.init.normal_(module.weight, std=0.02)  # as in a new model
+            return
         missing = [name for name, p in module.named_parameters(recurse=False) if not hasattr(p, "_is_hf_initialized")]
         require(not missing, f"what the folder lacks of {module}", missing, "nothing: it has another model's weights")
 

@@ -164,9 +164,10 @@ def test_what_a_model_does_not_have_is_refused():
         hf.wrap(model)
 
 
-def test_a_resized_vocabulary_is_the_models_own(tmp_path):
+@pytest.mark.parametrize("mean_resizing", [True, False])
+def test_a_resized_vocabulary_is_the_models_own(mean_resizing, tmp_path):
     model = hf.wrap(small("gmlp"))
-    model.resize_token_embeddings(VOCAB + 2)
+    model.resize_token_embeddings(VOCAB + 2, mean_resizing=mean_resizing)
     tokens = torch.tensor([[VOCAB + 1]])
     model.model.save_pretrained(tmp_path)
     assert_equal_up_to(1e-6, LanguageModel.from_pretrained(tmp_path)(tokens), model(tokens).logits)
