@@ -59,6 +59,7 @@ SECTIONS = {  # what a chapter explains without the package's name
     "ShiftRight": "4.2",
     "Shortening": "4.3",
     "GMLPFamily": "5.2",
+    "use_conv_kernel": "2.12",
 }
 MODULES = {  # for the other entries of a module: a section, or the page that is about what it does
     "attention": "1.4",
@@ -79,6 +80,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "figures": "how-this-book-is-made",
     "files": "scaling-out",
     "generation": "1.9",
+    "hf": "scaling-out",
     "hourglass": "4.5",
     "inspection": "1.5",
     "instruments": "1.8",
