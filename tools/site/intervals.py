@@ -1,4 +1,4 @@
-"""On the landing page: differences as a small picture: a row for each, with a line at no difference.
+"""On the site: differences as a small picture: a row for each, with a line at no difference.
 
 What is notable:
 - what a row shows is what Figure 6.3 shows: dots for seeds, a bar for the interval, a diamond for the mean, which is
