@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -37,7 +38,12 @@ def printed():
 
 
 def as_printed(found: Comparison):
-    """The ways in which studies print a comparison."""
+    """The ways in which studies print a comparison, in either direction."""
+    mirrored = replace(found, mean=-found.mean, low=-found.high, high=-found.low)
+    return [form for side in (found, mirrored) for form in one_way(side)]
+
+
+def one_way(found: Comparison):
     interval = f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
     return [f"{interval}{mark}" for mark in ([""] if found.told_apart else [", not told apart", " *"])] + [
         found.short()

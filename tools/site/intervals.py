@@ -48,7 +48,8 @@ def drawn(rows: Mapping[str, Row], about: str) -> str:
         for name, row in rows.items()
     ]
     label = escape(f"{about} {'; '.join(said(*item) for item in rows.items())}.")
-    ends = f'<div class="ends">← lower loss<b style="left:{place(0)}">0</b></div>'
+    side = "← lower loss" if left < -0.4 * width else '<span class="right">higher loss →</span>'  # where there is room
+    ends = f'<div class="ends">{side}<b style="left:{place(0)}">0</b></div>'
     return f'<div class="intervals" role="img" aria-label="{label}">{"".join(lines)}{ends}</div>'
 
 
