@@ -15,13 +15,18 @@ function rounded(value, what) {
 }
 const share = (ratio) => ratio < 10 ? ratio.toFixed(2) : counted(Math.round(ratio));
 
-/** Keeps words at their places, moved apart where they would meet. */
+/** Places of words at least so far from each other, each group around the middle of where its words belong. */
 function apart(places, least, bottom) {
-  const order = [...places.keys()].sort((i, j) => places[i] - places[j]), moved = [...places];
-  order.forEach((i, n) => { if (n) moved[i] = Math.max(moved[i], moved[order[n - 1]] + least); });
-  for (let n = order.length - 1, limit = bottom; n >= 0; n--, limit = moved[order[n + 1]] - least) {
-    moved[order[n]] = Math.min(moved[order[n]], limit);
+  const order = [...places.keys()].sort((i, j) => places[i] - places[j]), groups = [];
+  for (const i of order) {
+    groups.push({ words: [i], first: places[i] }); // where its first word stands
+    for (let [above, below] = groups.slice(-2); below && below.first < above.first + least * above.words.length; [above, below] = groups.slice(-2)) {
+      const [n, m] = [above.words.length, below.words.length];
+      groups.splice(-2, 2, { words: [...above.words, ...below.words], first: (n * above.first + m * (below.first - least * n)) / (n + m) });
+    }
   }
+  const moved = [...places];
+  for (const { words, first } of groups) words.forEach((i, n) => { moved[i] = Math.min(first, bottom - least * (words.length - 1)) + least * n; });
   return moved;
 }
 

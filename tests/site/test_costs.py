@@ -90,7 +90,7 @@ def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
     page.get_by_label("Tokens T").fill("1000")
     page.get_by_label("Layers", exact=True).fill("6")
     page.get_by_label("Its resampling").select_option("attention")
-    page.get_by_label("dense gMLP").check()
+    page.get_by_role("radio", name="dense gMLP").check()
     sizes = costs.SIZES | {"T": 1000, "L": 6}
     expected = {
         family: costs.costs_of(
@@ -107,7 +107,7 @@ def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
     page.reload()
     assert page.evaluate(SHOWN) == shown
     page.get_by_role("button", name="The book’s sizes").click()
-    page.get_by_label("Hourglass", exact=True).check()
+    page.get_by_role("radio", name="Hourglass").check()
     assert page.evaluate(TEXTS) == before
     assert "#" not in page.url
     page.get_by_role("button", name="GPT-2’s").click()
@@ -175,7 +175,7 @@ def test_the_page_fits_and_is_reached_by_keyboard(page, width):
     page.get_by_label("Tokens T").focus()
     page.keyboard.press("ArrowUp")
     assert page.get_by_label("Tokens T").input_value() == "257"
-    page.get_by_label("Hourglass", exact=True).focus()
+    page.get_by_role("radio", name="Hourglass").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".said")).to_contain_text("gMLP (8 blocks) at 257 tokens: ")
 
