@@ -39,17 +39,28 @@ class Page {
     this.menus = Object.fromEntries([...root.querySelectorAll("select")].map((select) => [select.name, select]));
     this.rows = Object.fromEntries([...root.querySelectorAll("tr[data-model]")].map((row) => [row.dataset.model, row]));
     this.titles = Object.fromEntries(Object.entries(this.rows).map(([name, row]) => [name, row.querySelector("label").textContent.trim()]));
-    this.first = new URLSearchParams(this.settings());
+    this.first = new URLSearchParams(this.defaults());
     root.addEventListener("input", () => this.change());
     for (const button of root.querySelectorAll("[data-start]")) {
       button.addEventListener("click", () => this.start(button.dataset.start));
     }
     addEventListener("hashchange", () => this.open(location.hash.slice(1)));
     new ResizeObserver(() => this.draw()).observe(this.drawing);
+    this.open(""); // where an address asks for what does not fit, these are the last that did
     this.open(location.hash.slice(1));
   }
 
   get chosen() { return this.root.querySelector("[name=model]:checked").value; }
+
+  /** What the page came with: a browser may have kept what was typed before. */
+  defaults() {
+    const option = (select) => [...select.options].find((o) => o.defaultSelected) ?? select.options[0];
+    return [
+      ...Object.values(this.fields).map((input) => [input.name, input.defaultValue]),
+      ...Object.values(this.menus).map((select) => [select.name, option(select).value]),
+      ["model", [...this.root.querySelectorAll("[name=model]")].find((radio) => radio.defaultChecked).value],
+    ];
+  }
 
   /** All that a reader can set, as [name, text]. */
   settings() {

@@ -149,6 +149,16 @@ def test_what_does_not_fit_is_said_beside_its_field_and_the_last_numbers_stay(pa
 
 @needs_site
 @needs_browser
+def test_an_address_that_does_not_fit_is_told_and_the_first_sizes_are_there(page):
+    page.goto(f"{PAGE.as_uri()}#D=130&model=nobody&shows=nothing&T=512")
+    expect(page.locator("#wrong-D")).to_have_text("This is 130; expected a multiple of 4, the heads.")
+    assert page.locator(".drawing .line").count() == len(costs.FAMILIES)
+    page.get_by_label("Width D").fill("256")
+    expect(page.locator(".said")).to_contain_text("Transformer (4 layers) at 512 tokens: the baseline")
+
+
+@needs_site
+@needs_browser
 def test_a_picture_of_each_quantity_has_a_line_for_each_model_and_a_touch_moves_it(page):
     page.goto(PAGE.as_uri())
     for what, title in costs.COLUMNS.items():
