@@ -201,8 +201,8 @@ class Page {
       add("text", { x: x(2 ** power), y: bottom + 18, "text-anchor": "middle", class: "tick" }, counted(2 ** power));
     }
     const decades = [1, 2, 5].flatMap((digit) => Array.from({ length: 22 }, (_, power) => digit * 10 ** power)).filter((n) => n > low && n < high).sort((a, b) => a - b);
-    const ticks = high / low > 30 ? decades.filter((n) => Number.isInteger(Number(Math.log10(n).toFixed(9)))) : decades;
-    const every = Math.ceil(ticks.length / 8); // where a cache grows by nine powers of ten, every other one is named
+    const ticks = high / low > 1000 ? decades.filter((n) => Number.isInteger(Number(Math.log10(n).toFixed(9)))) : decades;
+    const every = Math.ceil(ticks.length / 10); // where a cache grows by nine powers of ten, every other one is named
     for (const value of ticks.filter((_, i) => i % every === 0)) {
       add("path", { d: `M${left} ${y(value)}H${right}`, class: "grid" });
       add("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", class: "tick" }, rounded(value, what).replace(/\.0+/, ""));
