@@ -44,7 +44,7 @@ from efficient_transformers import (
 from efficient_transformers.layers import gmlp
 from efficient_transformers.layers.convolution import use_conv_kernel
 from efficient_transformers.layers.products import toeplitz
-from efficient_transformers.studies.cost import cost_model
+from efficient_transformers.studies.cost import cache_bytes, cost_model
 from efficient_transformers.studies.digits import DigitClassifier, DigitTraining
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
@@ -234,6 +234,8 @@ BAD = {
         lambda: CausalDepthwiseConv(8, 2)(torch.zeros(2, 0, 8), Cache(2)), ValueError, ["the sequence length is 0"]),
     "a cost of something else": (
         lambda: cost_model(nn.Linear(2, 2), 5), TypeError, ["body is 'Linear'", "a Stack or an Hourglass"]),
+    "a cache of something else": (
+        lambda: cache_bytes(nn.Linear(2, 2), 5), TypeError, ["body is 'Linear'", "a Stack or an Hourglass"]),
     "a cost of another layer": (
         lambda: cost_model(Stack([nn.Linear(2, 2)]), 5), TypeError, ["a layer is 'Linear'", "one of the book's"]),
     "unknown corpus": (
@@ -368,6 +370,7 @@ SIZED = {
     "factor": lambda v: levels([v], [1, 1]),
     "factor of a shortening": lambda v: AvgPoolShortening(8, v),
     "factor of an up-sampling": lambda v: NaiveUpSampling(8, v),
+    "seq_len of cache_bytes": lambda v: cache_bytes(build_model("transformer", **SIZES).body, v),
     "seq_len of cost_model": lambda v: cost_model(build_model("transformer", **SIZES).body, v),
     "kernel_size": lambda v: CausalDepthwiseConv(8, 2, kernel_size=v),
     "kernel_size of a model": lambda v: build_model("primer-ez", **SIZES, kernel_size=v),

@@ -224,6 +224,6 @@ def write_instrument(app: Any, error: Exception | None) -> None:
 
 def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     if pagename == PAGE:
-        for style in ("models.css", "landing.css"):
+        for style in ("models.css", "intervals.css", "landing.css"):
             app.add_css_file(style, priority=900)  # after those of every page
         app.add_js_file("landing.js", loading_method="defer")
