@@ -265,9 +265,10 @@ def test_trials_ended_in_their_minutes():
 def small(file, monkeypatch):
     """Comparisons of a moment, whose plan does not depend on the clock."""
     monkeypatch.setattr(judging, "BLOCKS", 2)
+    monkeypatch.setattr(judging, "SHORT", 0.0)
     monkeypatch.setattr(judging, "ENOUGH", 4)
     monkeypatch.setattr(judging, "FEWEST", 4)
-    monkeypatch.setattr(judging, "READ", {"tuning": 0, "reported": 0})
+    monkeypatch.setattr(Plan, "scoring", lambda plan, role: 0.0)
     seconds = {"baseline": 5.0, "variant": 6.0, "baseline, half": 3.0, "variant, half": 3.5}
     monkeypatch.setattr(judging, "seconds_per_step", lambda models, *_: {name: seconds[name] for name in models})
     return {"corpus": "text.txt", "seq_len": 16, "batch_size": 64, "minutes": 40.0, "show_progress": False}

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from ..checks import require, require_int, require_number
 from ..models import build_model, model_names
 from ..training.corpus import Corpus, load_corpus
+from ..training.evaluation import BLOCK
 from ..training.files import locked, replacing
 from ..training.loop import TrainingConfig, train
 from . import evidence, screening
@@ -47,12 +48,13 @@ if TYPE_CHECKING:
 
 Build = Callable[..., nn.Module]
 SHORTEST = 4096  # tokens of a part of the text
-BLOCKS = 56  # of 1,024 tokens, that each score is of
+BLOCKS, SHORT = 56, 10.0  # of text that each score is of, a quarter of them in so few minutes
 FEWEST_SEEDS = 2  # that have a spread
 LATELY = 9  # runs that say how fast the machine is now
 ENOUGH, FEWEST = 200, 20  # steps, below which seeds are given up, and below which nothing is judged
 TUNING = 8.0  # runs that the choice of a rate takes: five, and six more where the curve is not smooth
-READ = {"tuning": 68_000, "reported": 106_000}  # what a run's scores cost, in tokens of training: a third of those read
+SCORED = {"tuning": 1, "reported": 2}  # parts of the text that a run is scored on at its end
+LOOK = 8192  # tokens that its loss is measured on before and after
 ALIKE = 0.02  # two steps are as long, up to this share
 MARGIN, LATEST = 0.9, 1.05  # of the minutes: what is planned, and after what no run begins that would end later
 RATES = (2e-3, 4e-3, 8e-3)  # where tuning starts: short runs want high rates
@@ -208,7 +210,8 @@ class Plan:
             size=self.size,
             scored="test" if has_test(self.corpus) else "validation",
             subwords=self.subwords,
-            blocks=BLOCKS,
+            blocks=self.blocks,
+            looks=1,
         )
 
     def in_time(self, side: str) -> int:
@@ -233,9 +236,15 @@ class Plan:
         pairs: dict[str, tuple[Pair, ...]] = {"equal steps": ((made["variant"].key, made["baseline"].key),)}
         return Study("comparison", f"Is {self.variant} better than {self.baseline}?", tuple(made.values()), pairs)
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks of text each score is of."""
+        return BLOCKS if self.minutes >= SHORT else BLOCKS // 4
+
     def scoring(self, role: str) -> float:
-        """What the scores of a run cost, in steps."""
-        return READ[role] / self.batch_size / self.seq_len
+        """What the scores of a run cost, in steps: a token that is read costs a third of one that is trained on."""
+        read = 2 * LOOK + 2 * SCORED[role] * self.blocks * BLOCK  # a target is read once before it counts
+        return read / 3 / self.batch_size / self.seq_len
 
     def cost(self, steps: float, seeds: int) -> float:
         """Seconds that it would take with so many steps and seeds, if each step took what was measured."""
