@@ -219,7 +219,9 @@ def test_minutes_too_few_for_anything_are_refused_with_how_many_are_needed():
     with pytest.raises(ValueError, match=r"minutes is 0.1; expected at least (\d+\.?\d*) on this machine") as refused:
         planned(0.1).settled()
     least = float(str(refused.value).split("at least ")[1].split()[0])
-    assert planned(least).settled().seeds == 2
+    plan = planned(least).settled()
+    assert plan.seeds == 2
+    assert plan.cost(plan.steps, 2, rates=3) <= 60 * least * 0.9 < plan.cost(plan.steps, 2)
 
 
 def test_in_equal_time_a_slower_variant_makes_fewer_steps_at_the_same_rate():

@@ -246,27 +246,28 @@ class Plan:
         read = 2 * LOOK + 2 * SCORED[role] * self.blocks * BLOCK  # a target is read once before it counts
         return read / 3 / self.batch_size / self.seq_len
 
-    def cost(self, steps: float, seeds: int) -> float:
-        """Seconds that it would take with so many steps and seeds, if each step took what was measured."""
+    def cost(self, steps: float, seeds: int, rates: float = TUNING) -> float:
+        """Seconds that it would take with so many steps, seeds and rates, if each step took what was measured."""
         whole, ratio = self.seconds["baseline"], self.seconds["variant"] / self.seconds["baseline"]
         tuning, reported = (steps + self.scoring(role) for role in ("tuning", "reported"))
-        tuned = TUNING * tuning + seeds * reported
+        tuned = rates * tuning + seeds * reported
         extra = seeds * reported if abs(ratio - 1) > ALIKE else 0.0
         return whole * ((1 + ratio + len(self.depths)) * tuned + extra) / self.processes
 
     def settled(self) -> Plan:
-        """With the steps and seeds that the minutes are enough for: fewer seeds before few steps.
+        """With the steps and seeds that the minutes are enough for: fewer seeds before few steps, then fewer rates.
 
         Raises:
             ValueError: if they are not enough for anything.
         """
         room = 60 * self.minutes * MARGIN - self.looked
-        for seeds in range(len(SEEDS), FEWEST_SEEDS - 1, -1):
-            per_step = self.cost(1, seeds) - self.cost(0, seeds)
-            steps = int((room - self.cost(0, seeds)) / per_step)
+        whole = [(seeds, TUNING) for seeds in range(len(SEEDS), FEWEST_SEEDS - 1, -1)]
+        for seeds, rates in (*whole, (FEWEST_SEEDS, len(RATES))):
+            once = self.cost(0, seeds, rates)
+            steps = int((room - once) / (self.cost(1, seeds, rates) - once))
             if steps >= (ENOUGH if seeds > FEWEST_SEEDS else FEWEST):
                 return replace(self, steps=steps, seeds=seeds)
-        least = math.ceil((self.looked + self.cost(FEWEST, FEWEST_SEEDS)) / MARGIN / 6) / 10
+        least = math.ceil((self.looked + self.cost(FEWEST, FEWEST_SEEDS, len(RATES))) / MARGIN / 6) / 10
         raise ValueError(f"minutes is {self.minutes:g}; expected at least {least:g} on this machine")
 
     def __str__(self) -> str:
@@ -278,11 +279,12 @@ class Plan:
             f"{len(SEEDS)}."
         )  # fmt: skip
         depth = " Both are tried at half their depth too." if len(self.depths) == 2 else ""
+        about = min(self.minutes, self.cost(self.steps, self.seeds) / 60)
         each = [f"{side} {1000 * seconds:.0f} ms" for side, seconds in self.seconds.items()]
         return (
             f"{self.variant} against {self.baseline}: {self.steps:,} steps of {self.batch_size} × {self.seq_len}, "
             f"{self.seeds} seeds, a rate for each side.{depth}{fewer}\n"
-            f"A step takes: {', '.join(each)}. In all about {self.cost(self.steps, self.seeds) / 60:.1f} minutes."
+            f"A step takes: {', '.join(each)}. In all about {about:.1f} minutes."
         )
 
 
