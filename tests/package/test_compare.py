@@ -12,7 +12,7 @@ from efficient_transformers import build_model, load_corpus, model_names
 from efficient_transformers.studies import compare as judging
 from efficient_transformers.studies import screening
 from efficient_transformers.studies.compare import Plan, Side, compare
-from efficient_transformers.studies.records import read_records, results
+from efficient_transformers.studies.records import read_records
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -233,33 +233,6 @@ def test_in_equal_time_a_slower_variant_makes_fewer_steps_at_the_same_rate():
     assert "variant in time" not in planned(30, seconds=(0.065, 0.0655, 0.035, 0.035)).settled().entries
 
 
-# What was recorded: experiments/judged.py
-
-
-def judged(kind):
-    return [r for r in read_records(results("recorded") / "judged.jsonl") if r["run"]["kind"] == kind]
-
-
-def test_the_baseline_against_itself_is_seldom_told_apart():
-    """Of 20 trials each may be wrong one time in 20; four would be wrong in one of 60 such sets."""
-    found = [record["found"]["equal steps"] for record in judged("null")]
-    assert len(found) == 20
-    assert all(comparison["mean"] != 0 for comparison in found)  # other weights at the start
-    assert sum(comparison["told_apart"] for comparison in found) <= 3
-
-
-def test_primer_ez_is_told_apart_with_the_right_sign():
-    found = [record["found"]["equal steps"] for record in judged("power")]
-    assert len(found) == 10
-    assert sum(comparison["told_apart"] and comparison["mean"] < 0 for comparison in found) >= 8
-
-
-def test_trials_ended_in_their_minutes():
-    assert [
-        r["run"] for kind in ("null", "power") for r in judged(kind) if r["minutes"] > 1.1 * r["run"]["minutes"]
-    ] == []
-
-
 # All of it, small
 
 
@@ -381,7 +354,7 @@ def test_another_question_in_the_same_folder_is_refused(recorded, file):
 
 @pytest.mark.parametrize(
     ("slower", "said"),
-    [(2, "The minutes were over after"), (3, "the minutes were over before its grid was whole")],
+    [(1.7, "The minutes were over after"), (3, "the minutes were over before its grid was whole")],
 )
 def test_when_the_minutes_are_over_complete_seeds_are_judged(recorded, monkeypatch, slower, said):
     """On a machine that has become slower since its steps were timed."""
@@ -401,6 +374,8 @@ def test_when_the_minutes_are_over_complete_seeds_are_judged(recorded, monkeypat
     records = read_records(Path("short/records.jsonl"))
     assert sum(record["seconds"] for record in records) == pytest.approx(now[0])
     assert said in found.card
+    assert (slower == 3) == ("No verdict: that takes 3 seeds" in found.card)
+    assert any(comparison.told_apart for comparison in found.comparisons.values()) == (slower < 2)
 
 
 def test_a_module_that_is_not_the_books_is_trained_and_judged(small):

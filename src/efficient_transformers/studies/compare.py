@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 Build = Callable[..., nn.Module]
 SHORTEST = 4096  # tokens of a part of the text
 BLOCKS, SHORT = 56, 10.0  # of text that each score is of, a quarter of them in so few minutes
-FEWEST_SEEDS = 2  # that have a spread
+FEWEST_SEEDS, JUDGED = (
+    2,
+    3,
+)  # seeds that have a spread, and that a verdict takes: two, each luckily tuned, agree too often
 LATELY = 9  # runs that say how fast the machine is now
 ENOUGH, FEWEST = 200, 20  # steps, below which seeds are given up, and below which nothing is judged
 TUNING = 8.0  # runs that the choice of a rate takes: five, and six more where the curve is not smooth
@@ -385,7 +388,8 @@ class Judgment:
     Args:
         plan: what was to be done.
         card: in Markdown, for a pull request.
-        comparisons: by question, the variant minus the baseline; none where all runs of both are the same.
+        comparisons: by question, the variant minus the baseline; none where all runs of both are the same, and none
+            told apart where seeds or rates are too few for a verdict.
     """
 
     plan: Plan
@@ -604,7 +608,14 @@ def judge(plan: Plan, records: list[Record]) -> Judgment:
     }
     same = all(ours == theirs for ours, theirs in sides.values())
     comparisons = {} if same else evidence.compare(sides)  # type: ignore[arg-type]
+    if too_little(plan, records, seeds):
+        comparisons = {question: replace(found, told_apart=False) for question, found in comparisons.items()}
     return Judgment(plan, write_card(plan, records, pairs, comparisons, seeds), comparisons)
+
+
+def too_little(plan: Plan, records: list[Record], seeds: list[int]) -> bool:
+    """Whether there are fewer seeds, or fewer rates, than a verdict takes."""
+    return len(seeds) < JUDGED or any(tuning_trials(entry, records) for entry in plan.entries.values())
 
 
 def by_entry(plan: Plan, records: list[Record], part: str) -> dict[str, dict[int, float]]:
@@ -644,6 +655,7 @@ def write_card(
         found = comparisons.get(question)
         said = f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]".replace("-", "−") if found else "0"
         verdict = ("yes" if found.told_apart else "no") if found else "no: the runs are the same"
+        verdict = "no verdict" if found and too_little(plan, records, seeds) else verdict
         lines.append(f"| {question} | {means[0]:.3f} | {means[1]:.3f} | {said} | {verdict} |")
     lines += [
         "",
@@ -671,6 +683,8 @@ def in_use(name: str, pairs: dict[str, tuple[str, str]]) -> str:
 
 def limits(plan: Plan, records: list[Record], seeds: list[int]) -> Iterator[str]:
     """What the comparison does not show."""
+    if too_little(plan, records, seeds):
+        yield f"No verdict: that takes {JUDGED} seeds, and a whole grid of rates for each side. Ask for more minutes."
     if "variant" not in plan.depths:
         yield "Depth of the variant not tuned."
     for entry in plan.entries.values():
