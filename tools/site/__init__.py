@@ -29,6 +29,7 @@ from tools.site import (
     meta,
     models,
     moved,
+    one_token,
     pages,
     previews,
     questions,
@@ -91,6 +92,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         colab_runs.tell,
         meta.describe_page,
         models.prepare_page,
+        one_token.fill,
     ],
     # All pages are written.
     "build-finished": [
