@@ -13,7 +13,7 @@ const { Cache, Vocabulary, build_model, bytes_of, gelu, read_safetensors, regist
   efficient_transformers();
 const MOST = 24;  // characters
 const LEVELS = 6;  // shades of a cell, on each side of 0
-const LARGEST = 5;  // terms that a sum shows; the others are one more
+const LARGEST = () => (narrow.matches ? 3 : 5);  // terms that a sum shows; the others are one more
 const TOP = 5;  // characters that may come
 const narrow = matchMedia("(max-width: 767px)");
 
@@ -95,6 +95,10 @@ class Steps {
     if (this.part !== "inside") return glyph(this.traced.characters[s]);
     return array(this.factor, (i) => s * this.factor - this.factor + 1 + i).map((t) => this.character(t)).join("");
   }
+  /** The same, with how far back it is. */
+  placed(s) {
+    return `“${this.named(s)}”, ${s === this.i ? "itself" : `${this.i - s} back`}`;
+  }
   character(t) {
     return t < 0 ? "·" : glyph(this.traced.characters[t]);
   }
@@ -108,8 +112,8 @@ class Steps {
     const x = this.traced.took(name, i, n), mean = total([...x]) / n;
     const deviation = Math.sqrt(total(array(n, (c) => (x[c] - mean) ** 2)) / n + 1e-5);
     this.add(step, label, this.traced.gave(name, i, n), (c) => sum([
-      ["distance from the mean ÷ standard deviation × learned scale", x[c] - mean, 1 / deviation, weight[c]],
-      ["learned shift", bias[c]],
+      ["centered, scaled", x[c] - mean, 1 / deviation, weight[c]],
+      ["shifted", bias[c]],
     ]), more);
   }
   /** One vector plus others: [words, vector] each. */
@@ -164,13 +168,13 @@ class Steps {
     const scores = Float32Array.from(array(n, (s) => dot(q, key(s)) / Math.sqrt(K))), largest = Math.max(...scores);
     const bars = { bars: array(n, (s) => this.named(s)) };
     this.add("scores", "q · k ÷ √K", scores, (s) => sum(array(K, (c) => [`channel ${c}`, q[c], key(s)[c]]),
-      { scale: 1 / Math.sqrt(K), scaled: `÷ √${K}` }), { ...bars, what: (s) => `Score for ${this.named(s)}` });
+      { scale: 1 / Math.sqrt(K), scaled: `÷ √${K}` }), { ...bars, what: (s) => `Score for ${this.placed(s)}` });
     const all = total([...scores].map((x) => Math.exp(x - largest)));
     const weights = traced.watched.get(`${attention} attention ${i}`).slice(head * n, (head + 1) * n);
     this.add("weights", "a", weights, (s) => sum([
-      [`e to the power of ${shown(scores[s], 3)} − ${shown(largest, 3)}, the largest`, Math.exp(scores[s] - largest)],
+      ["exp(score − largest)", Math.exp(scores[s] - largest)],
     ], { scale: 1 / all, scaled: `÷ ${shown(all, 3)}, the sum of all ${n}` }),
-    { ...bars, what: (s) => `Weight of ${this.named(s)}`, digits: 2 });
+    { ...bars, what: (s) => `Weight of ${this.placed(s)}` });
     this.add("head", "y", of_head(traced.took(`${attention}.output`, i, D)), (c) => sum(array(n, (s) => [
       this.named(s), weights[s], of_head(traced.took(`${attention}.attend`, s, D, 2))[c]])));
     const x = traced.took(layer, i, D), found = traced.gave(attention, i, D), h = traced.took(`${layer}.norm2`, i, D);
@@ -195,13 +199,13 @@ class Steps {
     const row = traced.watched.get(`${gate} row ${i}`), f = traced.watched.get(`${gate} gate ${i}`);
     const distance = (s) => (s === i ? "for the character itself" : `for a distance of ${i - s}`);
     this.add("row", "W", row, (s) => sum([[`learned ${distance(s)}`, row[s]]]),
-      { bars: array(i + 1, (s) => this.named(s)), what: (s) => `Weight of ${this.named(s)}` });
+      { bars: array(i + 1, (s) => this.named(s)), what: (s) => `Weight of ${this.placed(s)}` });
     const bias = traced.tensors.get(`${gate}.bias`).data[i];
     this.add("gate", "f", f, (c) => sum([...array(i + 1, (s) => [this.named(s), row[s], traced.gave(`${gate}.norm`, s, half)[c]]),
-      ["learned bias of this place", bias]]));
+      ["bias here", bias]]));
     this.add("gated", "Z₁ ⊙ f", traced.gave(gate, i, half), (c) => sum([["what passes × its gate", z[c], f[c]]]));
     const x = traced.took(block, i, D), found = traced.gave(`${block}.down`, i, D);
-    this.add("down", "down", found, this.linear(`${block}.down`, i));
+    this.add("down", "found", found, this.linear(`${block}.down`, i));
     this.added("output", "y", traced.gave(block, i, D), [["x, the stream", x], ["what the gated branch found", found]]);
   }
   /** The shortening and the way back of an hourglass. */
@@ -246,13 +250,13 @@ function strip(values, columns) {
 }
 
 /** Bars over characters, up and down from 0. */
-function bars(values, labels, digits = 2) {
+function bars(values, labels) {
   const top = Math.max(0, ...values), low = Math.max(0, ...values.map((x) => -x)), most = Math.max(top + low, 1e-9);
   const element = make("div", { class: "token-bars", style: `--columns: ${values.length}; --up: ${top / most}; --down: ${low / most}` });
   const best = values.map(Math.abs).reduce((m, x) => Math.max(m, x), 0);
   element.append(...array(values.length, (i) => {
     const x = values[i], bar = make("i", { class: x < 0 ? "minus" : "plus", style: `--size: ${Math.abs(x) / most}` });
-    const number = Math.abs(x) === best ? make("small", {}, shown(x, digits)) : "";
+    const number = Math.abs(x) === best ? make("small", {}, shown(x, 2)) : "";
     return make("span", {}, make("span", { class: "token-bar" }, bar, number), make("b", {}, labels[i]));
   }));
   return element;
@@ -290,12 +294,12 @@ function groups(characters, place, k, { window, fell }) {
 /** Some numbers of a step: one stop of the Tab key, arrow keys within it; a pointer over a number chooses it. */
 class Numbers {
   constructor(page, spec) {
-    const { label, values, bars: labels, list: entries, digits } = spec, n = values.length;
+    const { label, values, bars: labels, list: entries } = spec, n = values.length;
     Object.assign(this, { page, spec, at: 0 });
     this.columns = labels ? n : entries ? 1 : n <= 32 ? n : n % 128 ? n / (narrow.matches ? 6 : 2) : narrow.matches ? 64 : 128;
     this.rows = Math.ceil(n / this.columns);
     this.mark = make("i", { class: "token-mark", hidden: true });
-    const drawn = labels ? bars(values, labels, digits) : entries ? list(values, entries) : strip(values, this.columns);
+    const drawn = labels ? bars(values, labels) : entries ? list(values, entries) : strip(values, this.columns);
     drawn.append(this.mark);
     this.element = make("div", { class: "token-numbers", role: "slider", tabindex: 0, "aria-label": `${spec.step}: ${label}`,
       "aria-valuemin": 0, "aria-valuemax": n - 1 }, drawn);
@@ -366,7 +370,7 @@ class TokenPage {
     this.status = make("p", { class: "models-status", role: "status" });
     this.error = make("p", { class: "models-error", role: "alert" });
     this.starter = make("button", { type: "button", class: "models-button" }, "Load the model and touch its numbers");
-    this.sum = make("div", { class: "token-sum" });
+    this.sum = root.querySelector(".token-sum");
     this.model.onchange = () => {
       this.state.layer = this.state.head = 0;
       this.act();
@@ -382,11 +386,9 @@ class TokenPage {
     this.model_controls = make("div", { class: "models-row" }, labelled("Model", this.model), labelled("Text", this.text),
       labelled("Layer", this.layer), this.headed);
     given.append(this.model_controls, this.places, make("div", { class: "models-row" }, this.starter, this.status), this.error);
-    root.querySelector(".token-steps").after(this.sum);
-    root.querySelector(".token-steps").addEventListener("click", () => { if (!this.steps_shown) this.act(); });
+    root.querySelector(".token-steps").addEventListener("click", () => { if (!this.walk_shown) this.act(); });
     document.addEventListener("keydown", ({ key }) => { if (key === "Escape") this.held = false; });
-    narrow.addEventListener("change", () => { if (this.steps_shown) this.act(); });
-    this.sum.append(make("p", {}, "Here stands the sum that made a number, once the model is loaded."));
+    narrow.addEventListener("change", () => { if (this.walk_shown) this.act(); });
     this.fill_menus([...given.dataset.layers.split(",")], Number(given.dataset.heads));
     this.show_places([...this.text.value]);
     if (asked.size) this.act();
@@ -441,7 +443,7 @@ class TokenPage {
   }
   draw(traced, name) {
     const walk = new Steps(traced, this.state), before = { step: this.shows?.spec.step, label: this.shows?.spec.label, at: this.shows?.at };
-    this.steps_shown = walk.steps;
+    this.walk_shown = walk;
     this.shows = null;
     const anchor = { inside: "short-norm", after: "last-norm", before: "long-norm", "": "last-norm" }[walk.part];
     this.root.querySelector(`.step-${anchor}`).before(this.layer_steps);
@@ -450,6 +452,7 @@ class TokenPage {
       const mine = walk.steps.filter(({ step }) => element.classList.contains(`step-${step}`));
       const others = [...element.classList].filter((of) => of.startsWith("for-"));
       element.hidden = !mine.length || (others.length > 0 && !others.includes(`for-${name}`));
+      element.classList.remove("token-other");
       element.querySelector(".token-shown")?.remove();
       if (element.hidden) continue;
       const rows = mine.map((spec) => new Numbers(this, spec));
@@ -462,7 +465,7 @@ class TokenPage {
     const on = walk.part === "inside" ? `, on windows of ${k}: these are the numbers of window ${window}, “${walk.named(window)}”` : "";
     this.layer_steps.querySelector("p").textContent = `Layer ${this.state.layer + 1} of ${n_layers}${on}`;
     const first = all.find(({ spec }) => spec.step === before.step && spec.label === before.label)
-      ?? all.find(({ spec }) => ["scores", "gate"].includes(spec.step));
+      ?? all.find(({ spec }) => ["project", "halves"].includes(spec.step));
     this.held = false;
     first.show(before.at !== undefined && before.at < first.spec.values.length ? before.at : first.most);
   }
@@ -473,8 +476,8 @@ class TokenPage {
     this.shows = numbers;
     const { spec, at } = numbers, found = spec.make_sum(at), value = spec.values[at];
     const terms = found.terms.map(([words, ...factors]) => ({ words, factors, product: product(factors) }));
-    const order = terms.length <= LARGEST + 1 ? terms
-      : [...terms].sort((a, b) => Math.abs(b.product) - Math.abs(a.product)).slice(0, LARGEST);
+    const order = terms.length <= LARGEST() + 1 ? terms
+      : [...terms].sort((a, b) => Math.abs(b.product) - Math.abs(a.product)).slice(0, LARGEST());
     const left = terms.filter((term) => !order.includes(term)), rest = total(left.map((term) => term.product));
     const most = Math.max(...order.map((term) => Math.abs(term.product)), Math.abs(rest), 1e-9);
     const line = (words, factors, x) => make("tr", {}, make("th", { scope: "row" }, words),

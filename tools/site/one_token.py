@@ -25,21 +25,30 @@ PAGE = "book/one-token"
 SCRIPTS = ("models.js", "model-parts.js", "token-page.js")
 SHOWN = ("transformer", "primer-ez", "hourglass", "gmlp")
 MODEL, TEXT, PLACE, LAYER, HEAD = "transformer", "To be, or not to be", 18, 0, 0
-LEVELS, TOP = 6, 5  # shades on each side of 0, characters that may come: as in token-page.js
+LEVELS, TOP, LARGEST = 6, 5, 5  # shades on each side of 0, characters that may come, terms: as in token-page.js
 GLYPHS = {"\n": "↵", " ": "␣"}
 
 
 class Numbers(NamedTuple):
-    """Some numbers of a step; those with labels are bars, those with chances a list."""
+    """Some numbers of a step; those with labels are bars, those with chances a list; one of them may be marked."""
 
     label: str
     values: list[float]
     labels: list[str] | None = None
     chances: list[float] | None = None
+    marked: int | None = None
+
+
+class Recorded(NamedTuple):
+    """The numbers of each step; and the largest of the query as its factors, an input and a weight for each channel."""
+
+    steps: dict[str, list[Numbers]]
+    channel: int
+    factors: list[tuple[float, float]]
 
 
 @torch.no_grad()
-def recorded() -> dict[str, list[Numbers]]:
+def recorded() -> Recorded:
     """The numbers of each step of the page's first setting."""
     model, vocabulary = load(Path(MODEL))
     taken: dict[str, tuple[Any, ...]] = {}
@@ -70,12 +79,16 @@ def recorded() -> dict[str, list[Numbers]]:
     letters = [GLYPHS.get(c, c) for c in TEXT[: PLACE + 1]]
     of_head = slice(HEAD * q.shape[-1], (HEAD + 1) * q.shape[-1])
     best = logits.topk(TOP)
+    channel = int(q[0, HEAD, PLACE].abs().argmax())
+    factors = list(zip(gave(f"{prefix}.norm1"), attention.query.weight[of_head][channel].tolist(), strict=True))
     steps = defaultdict(list)
     for step, numbers in (
         ("embedding", Numbers("E", took("body"))),
         ("stream", Numbers("x", took(prefix))),
         ("norm", Numbers("LN(x)", gave(f"{prefix}.norm1"))),
-        *(("project", Numbers(name, z[0, HEAD, PLACE].tolist())) for name, z in zip("qkv", (q, k, v), strict=True)),
+        ("project", Numbers("q", q[0, HEAD, PLACE].tolist(), marked=channel)),
+        ("project", Numbers("k", k[0, HEAD, PLACE].tolist())),
+        ("project", Numbers("v", v[0, HEAD, PLACE].tolist())),
         ("turn", Numbers("q, turned", turned_q[0, HEAD, PLACE].tolist())),
         ("turn", Numbers("k, turned", turned_k[0, HEAD, PLACE].tolist())),
         ("scores", Numbers("q · k ÷ √K", scores.tolist(), letters)),
@@ -99,14 +112,14 @@ def recorded() -> dict[str, list[Numbers]]:
         ),
     ):
         steps[step].append(numbers)
-    return steps
+    return Recorded(steps, channel, factors)
 
 
 def shown(x: float, digits: int = 2) -> str:
     return f"{x:.{digits}f}".replace("-", "−")
 
 
-def strip(values: list[float]) -> str:
+def strip(values: list[float], marked: int | None) -> str:
     """Cells as strokes of a few shades, and the largest numbers below them."""
     n = len(values)
     columns = n if n <= 32 else 128
@@ -123,10 +136,11 @@ def strip(values: list[float]) -> str:
         if len(taken) < 3 and all(abs(at - other) > 0.16 for other in taken):
             taken.append(at)
             largest += f'<small style="left: {100 * min(0.95, max(0.05, at)):.1f}%">{shown(values[i])}</small>'
+    mark = "" if marked is None else f'<i class="token-mark" style="left: {100 * marked / n}%; width: {100 / n}%"></i>'
     return (
         f'<div class="token-numbers"><div class="token-cells" style="--rows: {-(-n // columns)}">'
         f'<svg viewBox="0 0 {columns} {-(-n // columns)}" preserveAspectRatio="none" aria-hidden="true">{paths}</svg>'
-        f'</div></div><div class="token-largest" aria-hidden="true">{largest}</div>'
+        f'{mark}</div></div><div class="token-largest" aria-hidden="true">{largest}</div>'
     )
 
 
@@ -158,8 +172,29 @@ def drawn(numbers: Numbers) -> str:
     if numbers.chances:
         picture = top(numbers)
     else:
-        picture = bars(numbers.values, numbers.labels) if numbers.labels else strip(numbers.values)
+        picture = bars(numbers.values, numbers.labels) if numbers.labels else strip(numbers.values, numbers.marked)
     return f'<div class="token-row"><span class="token-label">{numbers.label}</span><div>{picture}</div></div>'
+
+
+def a_sum(channel: int, factors: list[tuple[float, float]]) -> str:
+    """How a number of the query came about: its largest products, the others, and all together."""
+    products = [x * weight for x, weight in factors]
+    order = sorted(range(len(products)), key=lambda i: -abs(products[i]))
+    top, others = order[:LARGEST], order[LARGEST:]
+    terms = [(f"channel {i}", " × ".join(shown(y, 3) for y in factors[i]), products[i]) for i in top]
+    terms.append((f"{len(others)} others", "", sum(products[i] for i in others)))
+    most = max(abs(x) for *_, x in terms)
+    rows = "".join(
+        f'<tr><th scope="row">{words}</th><td>{made}</td><td>{shown(x, 3)}</td><td aria-hidden="true">'
+        f'<i class="{"minus" if x < 0 else "plus"}" style="--size: {abs(x) / most:.3f}"></i></td></tr>'
+        for words, made, x in terms
+    )
+    result = shown(sum(products), 3)
+    return (
+        f'<div class="token-sum"><p class="token-sum-title" role="status">q, channel {channel}: '
+        f"<strong>{result}</strong></p><table><tbody>{rows}</tbody></table>"
+        f'<p class="token-sum-total">Together {result}.</p></div>'
+    )
 
 
 def settings() -> str:
@@ -187,10 +222,18 @@ def fill(app: Any, pagename: str, templatename: str, context: dict[str, Any], do
         app.add_js_file(script, loading_method="defer")
     for style in ("models.css", "token.css"):
         app.add_css_file(style)
-    options = "".join(f'<option value="{name}">{models.TITLES[name]} ({models.megabytes(name)})</option>' for name in SHOWN)
-    body = context["body"].replace("<!-- one token -->", settings()).replace("<!-- models of one token -->", options)
+    options = "".join(
+        f'<option value="{name}">{models.TITLES[name]} ({models.megabytes(name)})</option>' for name in SHOWN
+    )
+    steps, channel, factors = recorded()
+    body = context["body"]
+    for asked, given in (
+        ("<!-- one token -->", settings()),
+        ("<!-- models of one token -->", options),
+        ("<!-- a sum -->", a_sum(channel, factors)),
+    ):
+        body = body.replace(asked, given)
     page = BeautifulSoup(body, "html.parser")
-    steps = recorded()
     for element in page.select(".token-step"):
         named = {name.partition("-")[2] for name in element["class"] if name.startswith("for-")}
         step = next(name.removeprefix("step-") for name in element["class"] if name.startswith("step-"))
