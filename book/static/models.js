@@ -120,27 +120,6 @@ const squared_relu = (x) => (x > 0 ? x * x : 0);
 const gelu = (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2));
 const silu = (x) => x / (1 + Math.exp(-x));
 
-/**
- * Have hook(name, inputs, output) called after each module of a model, by PyTorch's names; `attend` of an attention too,
- * whose inputs are what is compared.
- */
-function register_forward_hooks(module, hook, name = "") {
-  const hooked = (f, said) => (...inputs) => {
-    const output = f.apply(module, inputs);
-    hook(said, inputs, output);
-    return output;
-  };
-  const parts = module.layers ?? module;
-  for (const [part, inner] of Object.entries(parts)) {
-    const path = name ? `${name}.${part}` : part;
-    if (typeof inner?.forward === "function") register_forward_hooks(inner, hook, path);
-    else if (typeof inner === "function" && part !== "activation") parts[part] = hooked(inner, path);  // not of numbers
-  }
-  for (const method of ["forward", "attend"]) {
-    if (name && module[method]) module[method] = hooked(module[method], method === "forward" ? name : `${name}.attend`);
-  }
-}
-
 // A module that remembers nothing is a function, made from its weights.
 
 function Linear(weights, d_in, d_out) {
@@ -765,13 +744,6 @@ function from_float16(halves) {
   return floats;
 }
 
-/** What a script holds in base64. */
-function bytes_of(base64) {
-  const text = atob(base64), bytes = new Uint8Array(text.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes.buffer;
-}
-
 /** The tensors of a safetensors file: length of the header, header, numbers. */
 function read_safetensors(buffer) {
   const bad = (why) => new Error(`model.safetensors does not hold weights: ${why}; expected a safetensors file`);
@@ -843,8 +815,5 @@ class Vocabulary {
   }
 }
 
-return {
-  Cache, Vocabulary, build_model, bytes_of, draw, gelu, generator, likeliest, read_safetensors, register_forward_hooks,
-  relu, require, softmax, squared_relu,
-};
+return { Cache, Vocabulary, build_model, draw, gelu, generator, likeliest, read_safetensors, require, softmax };
 }

@@ -32,7 +32,7 @@ WALK = """async ([name, text, settings]) => {
     for (const [place, layer, head] of settings) {
         Object.assign(app.state, { place, layer, head });
         await app.act();
-        found.push(app.walk_shown.steps.map(({ step, values, make_sum }) => ({
+        found.push(app.walked.steps.map(({ step, values, make_sum }) => ({
             step, values: [...values],
             off: Math.max(...[...values].map((x, i) => Math.abs(x - make_sum(i).value))),
         })));
@@ -179,7 +179,7 @@ def test_the_page_describes_each_step_once_and_links_to_its_equation(visit):
     for name in one_token.SHOWN:
         tab.evaluate(WALK, [name, TEXT, [[5, 0, 0]]])
         steps = tab.evaluate(
-            "[...new Set(document.querySelector('.token-walk').app.walk_shown.steps.map(s => s.step))]"
+            "[...new Set(document.querySelector('.token-walk').app.walked.steps.map(s => s.step))]"
         )
         inside = tab.locator(".token-step:visible")
         assert inside.count() == len(steps)
@@ -213,8 +213,8 @@ def test_a_pointer_shows_a_sum_and_a_press_holds_it(visit):
     score.hover()
     expect(title).to_contain_text("Score for “b”, 15 back")
     shown = title.locator("strong").inner_text()
-    assert tab.locator(".token-sum-total").inner_text().endswith(f"÷ √32: {shown}.")
-    assert tab.locator(".token-sum tr").count() == 6
+    assert tab.locator(".token-sum-total").inner_text().endswith(f"÷ √32: {shown}")
+    assert tab.locator(".token-sum tr").count() == one_token.LARGEST + 1
     score.click()
     tab.locator(".step-weights .token-bars > span").nth(2).hover()
     expect(title).to_contain_text("Score for “b”")
@@ -254,10 +254,10 @@ def test_a_strip_is_one_stop_with_arrow_keys(visit):
 
 
 def test_an_hourglass_says_into_which_window_the_token_falls(visit):
-    tab = visit(anchor="#model=hourglass&text=To+be,+or&t=5")
+    tab = visit(anchor="#model=hourglass&text=To+be,+or&place=5")
     settled(tab)
     said = tab.locator(".token-groups small").inner_text()
-    assert "falls into window 2, complete at t = 8. Until then it reads window 1." in said
+    assert "falls into window 2, complete at t = 8. Until then it reads window 1, which is tinted." in said
     assert tab.locator(".token-groups .reads").inner_text() == "o␣be"
     assert tab.locator(".token-groups .fell").inner_text() == ",␣or"
     order = """() => [...document.querySelectorAll(".step-stream, .step-shorten, .step-up-sample")]
@@ -310,5 +310,5 @@ def test_without_javascript_the_recorded_numbers_stand_there(visit):
     tab = visit(java_script_enabled=False)
     assert "register_forward_hook" in tab.locator(".token-walk noscript").inner_text()
     assert tab.locator(".token-cells:visible").count() == 16
-    assert tab.locator(".token-sum tr").count() == 6
+    assert tab.locator(".token-sum tr").count() == one_token.LARGEST + 1
     assert tab.locator(".token-controls :is(select, input):visible").count() == 0

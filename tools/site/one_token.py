@@ -22,10 +22,10 @@ from efficient_transformers.training.runs import load
 from tools.site import models
 
 PAGE = "book/one-token"
-SCRIPTS = ("models.js", "model-parts.js", "token-page.js")
+SCRIPTS = ("models.js", "model-parts.js", "token-steps.js", "token-page.js")
 SHOWN = ("transformer", "primer-ez", "hourglass", "gmlp")
 MODEL, TEXT, PLACE, LAYER, HEAD = "transformer", "To be, or not to be", 18, 0, 0
-LEVELS, TOP, LARGEST = 6, 5, 5  # shades on each side of 0, characters that may come, terms: as in token-page.js
+LEVELS, TOP, LARGEST = 6, 5, 4  # shades on each side of 0, characters that may come, terms: as in token-page.js
 GLYPHS = {"\n": "↵", " ": "␣"}
 
 
@@ -136,7 +136,11 @@ def strip(values: list[float], marked: int | None) -> str:
         if len(taken) < 3 and all(abs(at - other) > 0.16 for other in taken):
             taken.append(at)
             largest += f'<small style="left: {100 * min(0.95, max(0.05, at)):.1f}%">{shown(values[i])}</small>'
-    mark = "" if marked is None else f'<i class="token-mark" style="left: {100 * marked / n}%; width: {100 / n}%"></i>'
+    mark = (
+        ""
+        if marked is None
+        else f'<i class="token-mark" style="left: {100 * marked / n}%; width: {100 / n}%; height: 100%"></i>'
+    )
     return (
         f'<div class="token-numbers"><div class="token-cells" style="--rows: {-(-n // columns)}">'
         f'<svg viewBox="0 0 {columns} {-(-n // columns)}" preserveAspectRatio="none" aria-hidden="true">{paths}</svg>'
@@ -181,19 +185,20 @@ def a_sum(channel: int, factors: list[tuple[float, float]]) -> str:
     products = [x * weight for x, weight in factors]
     order = sorted(range(len(products)), key=lambda i: -abs(products[i]))
     top, others = order[:LARGEST], order[LARGEST:]
-    terms = [(f"channel {i}", " × ".join(shown(y, 3) for y in factors[i]), products[i]) for i in top]
-    terms.append((f"{len(others)} others", "", sum(products[i] for i in others)))
-    most = max(abs(x) for *_, x in terms)
+    most = max(abs(products[i]) for i in top)
     rows = "".join(
-        f'<tr><th scope="row">{words}</th><td>{made}</td><td>{shown(x, 3)}</td><td aria-hidden="true">'
-        f'<i class="{"minus" if x < 0 else "plus"}" style="--size: {abs(x) / most:.3f}"></i></td></tr>'
-        for words, made, x in terms
+        f'<tr><th scope="row">channel {i}</th><td>{" × ".join(shown(y, 3) for y in factors[i])}</td>'
+        f'<td>{shown(products[i], 3)}</td><td aria-hidden="true"><i class="{"minus" if products[i] < 0 else "plus"}" '
+        f'style="--size: {abs(products[i]) / most:.3f}"></i></td></tr>'
+        for i in top
     )
-    result = shown(sum(products), 3)
+    rest, result = shown(sum(products[i] for i in others), 3), shown(sum(products), 3)
+    rows += f'<tr><th scope="row">{len(others)} others</th><td></td><td>{rest}</td><td aria-hidden="true"></td></tr>'
     return (
         f'<div class="token-sum"><p class="token-sum-title" role="status">q, channel {channel}: '
-        f"<strong>{result}</strong></p><table><tbody>{rows}</tbody></table>"
-        f'<p class="token-sum-total">Together {result}.</p></div>'
+        f'<strong>{result}</strong></p><p class="token-sum-how">{len(products)} products: each channel of the input × '
+        f"a learned weight</p><table><tbody>{rows}</tbody></table>"
+        f'<p class="token-sum-total">Together {result}</p></div>'
     )
 
 
