@@ -81,7 +81,7 @@ function windows(walk) {
 
 /** Some numbers of a step: one stop of the Tab key, arrow keys within it; a pointer over a number chooses it. */
 class Numbers {
-  constructor(page, spec) {
+  constructor(page, step, spec) {
     const { label, values, bars: labels, list: entries } = spec, n = values.length;
     Object.assign(this, { page, spec, at: 0, columns: labels ? n : entries ? 1 : columns_for(n) });
     this.rows = Math.ceil(n / this.columns);
@@ -89,7 +89,7 @@ class Numbers {
     this.drawn = labels ? bars(values, labels) : entries ? list(values, entries) : cells(values, this.columns);
     this.drawn.append(this.mark);
     this.element = make("div", {
-      class: "token-numbers", role: "slider", tabindex: 0, "aria-label": `${spec.step}: ${label}`,
+      class: "token-numbers", role: "slider", tabindex: 0, "aria-label": `${step}: ${label}`,
       "aria-valuemin": 0, "aria-valuemax": n - 1, "aria-orientation": entries ? "vertical" : "horizontal",
     }, this.drawn);
     this.row = make("div", { class: "token-row" }, make("span", { class: "token-label" }, label),
@@ -256,7 +256,7 @@ class TokenPage {
       classList.toggle("token-other", others || mine.length === 0);
       element.querySelector(".token-shown")?.remove();
       if (classList.contains("token-other")) continue;
-      const rows = mine.map((spec) => new Numbers(this, spec));
+      const rows = mine.map((spec) => new Numbers(this, element.querySelector("p").textContent, spec));
       const boxes = classList.contains("step-shorten") ? [windows(walk)] : [];
       element.append(make("div", { class: "token-shown" }, ...boxes, ...rows.map(({ row }) => row)));
       all.push(...rows);

@@ -178,9 +178,7 @@ def test_the_page_describes_each_step_once_and_links_to_its_equation(visit):
     tab = visit()
     for name in one_token.SHOWN:
         tab.evaluate(WALK, [name, TEXT, [[5, 0, 0]]])
-        steps = tab.evaluate(
-            "[...new Set(document.querySelector('.token-walk').app.walked.steps.map(s => s.step))]"
-        )
+        steps = tab.evaluate("[...new Set(document.querySelector('.token-walk').app.walked.steps.map(s => s.step))]")
         inside = tab.locator(".token-step:visible")
         assert inside.count() == len(steps)
         for step in steps:
@@ -244,7 +242,7 @@ def test_a_strip_is_one_stop_with_arrow_keys(visit):
         assert query.get_attribute("aria-valuetext").startswith(f"q, channel {place}: ")
         expect(tab.locator(".token-sum-title")).to_contain_text(f"q, channel {place}: ")
     tab.keyboard.press("Tab")
-    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "project: k"
+    assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "Query, key, value: k"
     assert strips.count() == 19
     tab.get_by_role("radio").last.focus()
     tab.keyboard.press("ArrowLeft")
