@@ -127,7 +127,7 @@ class Numbers {
     this.element.setAttribute("aria-valuenow", this.at);
     this.element.setAttribute("aria-valuetext", `${this.spec.what(this.at)}: ${shown(this.spec.values[this.at], 3)}`);
   }
-  /** A reader's choice; until the first one, a phone shows of a sum no more than what it is of. */
+  /** A reader's choice; from the first one on, the sum stays in sight. */
   choose(i) {
     this.page.root.classList.add("touched");
     this.show(i);

@@ -139,7 +139,7 @@ class Steps {
     const { traced } = this, weight = traced.weight(name).data, bias = traced.bias(name), n = weight.length;
     const x = traced.took(name, i, n), mean = total(x) / n;
     const deviation = Math.sqrt(total(x.map((value) => (value - mean) ** 2)) / n + 1e-5);  // with LayerNorm's ε
-    const how = "the distance from the mean ÷ the standard deviation × a learned scale, plus a learned shift";
+    const how = "the distance from the mean / the standard deviation × a learned scale, plus a learned shift";
     this.add(step, label, traced.gave(name, i, n), (c) =>
       sum(how, [["scaled", x[c] - mean, 1 / deviation, weight[c]], ["shifted", bias[c]]]));
   }
@@ -161,7 +161,7 @@ class Steps {
     const tokens = this.tokens_of(window).filter((t) => t >= 0);
     this.add("shorten", "S(x)", traced.gave("body.shorten", window, D), (c) => sum(
       "the mean of a window; before the text are zeros",
-      tokens.map((t) => [`${this.character(t)}, t = ${t}`, x(t)[c]]), { scale: 1 / k, scaled: `÷ ${k}` }));
+      tokens.map((t) => [`${this.character(t)}, t = ${t}`, x(t)[c]]), { scale: 1 / k, scaled: `/ ${k}` }));
     this.norm("short-norm", "body.norm_inside", window, "x′");
     this.added("up-sample", "U(x, x′)", traced.took("body.after", place, D), [
       ["x, what entered the shortening", x(place)],
@@ -216,13 +216,13 @@ class Steps {
     for (const z of [0, 1]) this.add("turn", `${letters[z]}, turned`, compared(i, z), this.rotation(convolved[z]));
     const q = compared(i, 0), root = Math.sqrt(K), bars = array(n, (s) => this.named(s));
     const products = (s) => array(K, (c) => [`channel ${c}`, q[c], compared(s, 1)[c]]);
-    const score = (s) => sum(`${K} products: query × key`, products(s), { scale: 1 / root, scaled: `÷ √${K}` });
+    const score = (s) => sum(`${K} products: query × key`, products(s), { scale: 1 / root, scaled: `/ √${K}` });
     const scores = Float32Array.from(array(n, (s) => score(s).value)), largest = Math.max(...scores);
-    this.add("scores", "q · k ÷ √K", scores, score, { bars, what: (s) => `Score for ${this.placed(s)}` });
+    this.add("scores", "q · k / √K", scores, score, { bars, what: (s) => `Score for ${this.placed(s)}` });
     const weights = traced.saw(name, "attention", i).subarray(head * n, (head + 1) * n);
     const powers = scores.map((x) => Math.exp(x - largest)), all = total(powers);
     this.add("weights", "a", weights, (s) => sum(`a share of all, after exp; the largest score is ${shown(largest, 3)}`,
-      [["exp(score − largest)", powers[s]]], { scale: 1 / all, scaled: `÷ ${shown(all, 3)}, the sum of all ${n}` }),
+      [["exp(score − largest)", powers[s]]], { scale: 1 / all, scaled: `/ ${shown(all, 3)}, the sum of all ${n}` }),
     { bars, what: (s) => `Weight of ${this.placed(s)}` });
     this.add("head", "y", of_head(traced.took(`${name}.output`, i, D)), (c) => sum("weight × value, of each token so far",
       array(n, (s) => [this.named(s), weights[s], compared(s, 2)[c]])));

@@ -211,7 +211,7 @@ def test_a_pointer_shows_a_sum_and_a_press_holds_it(visit):
     score.hover()
     expect(title).to_contain_text("Score for “b”, 15 back")
     shown = title.locator("strong").inner_text()
-    assert tab.locator(".token-sum-total").inner_text().endswith(f"÷ √32: {shown}")
+    assert tab.locator(".token-sum-total").inner_text().endswith(f"/ √32: {shown}")
     assert tab.locator(".token-sum tr").count() == one_token.LARGEST + 1
     score.click()
     tab.locator(".step-weights .token-bars > span").nth(2).hover()

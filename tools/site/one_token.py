@@ -91,7 +91,7 @@ def recorded() -> Recorded:
         ("project", Numbers("v", v[0, HEAD, PLACE].tolist())),
         ("turn", Numbers("q, turned", turned_q[0, HEAD, PLACE].tolist())),
         ("turn", Numbers("k, turned", turned_k[0, HEAD, PLACE].tolist())),
-        ("scores", Numbers("q · k ÷ √K", scores.tolist(), letters)),
+        ("scores", Numbers("q · k / √K", scores.tolist(), letters)),
         ("weights", Numbers("a", weights.tolist(), letters)),
         ("head", Numbers("y", took(f"{prefix}.attention.output")[of_head])),
         ("attention", Numbers("Attention", gave(f"{prefix}.attention"))),
