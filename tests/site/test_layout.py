@@ -20,6 +20,7 @@ OTHERS = [
     "book/papers.html",
     "book/notation.html",
     "book/write-with-it.html",
+    "book/one-token.html",
     "book/api/primer.html",
 ]
 FOLDS = {"chapters": 60, "study": 10}  # lines in the column that open, in all chapters together and in each study

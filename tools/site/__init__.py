@@ -31,6 +31,7 @@ from tools.site import (
     models,
     moved,
     nulls,
+    one_token,
     pages,
     previews,
     questions,
@@ -104,6 +105,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         colab_runs.tell,
         meta.describe_page,
         models.prepare_page,
+        one_token.fill,
     ],
     # All pages are written.
     "build-finished": [
