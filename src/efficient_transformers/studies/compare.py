@@ -688,8 +688,8 @@ def limits(plan: Plan, records: list[Record], seeds: list[int]) -> Iterator[str]
     if "variant" not in plan.depths:
         yield "Depth of the variant not tuned."
     for entry in plan.entries.values():
-        if tuning_trials(entry, records):
-            count = len(tried(entry.rate_of or entry, records))
+        if entry.rate_of is None and tuning_trials(entry, records):
+            count = len(tried(entry, records))
             yield f"The rate of {entry.name} is the best of {count}: the minutes were over before its grid was whole."
     if len(seeds) < plan.seeds:
         yield f"The minutes were over after {len(seeds)} of {plan.seeds} seeds."

@@ -129,7 +129,7 @@ class Probe:
             raise LeakError(f"{where}: {found}; expected outputs that read no later token", self.dependence(seq_len))
 
 
-def spread(seq_len: int, places: int) -> Tensor:
+def evenly(seq_len: int, places: int) -> Tensor:
     """At most so many places of a text, evenly; never the first, before which there is no output."""
     return torch.tensor(sorted({round(place) for place in torch.linspace(1, seq_len - 1, places).tolist()}))
 
@@ -147,7 +147,7 @@ def check_leaks(model: nn.Module, seq_len: int, vocab_size: int) -> list[str]:
     alike = not probe.differs(probe(tokens), other(tokens)).any()
     for each, places in ((other, seq_len), (probe, PLACES if alike else seq_len)):
         each.refuse_mixing(seq_len)
-        each.refuse_future(seq_len, spread(seq_len, places))
+        each.refuse_future(seq_len, evenly(seq_len, places))
     tokens = probe.text(1, 2 * seq_len)
     whole = probe(tokens[:, :seq_len])
     for length in (seq_len // 2, seq_len - 1, 2 * seq_len):
@@ -158,7 +158,7 @@ def check_leaks(model: nn.Module, seq_len: int, vocab_size: int) -> list[str]:
             remarks.append(f"It does not read {length:,} tokens.")
             continue
         if length > seq_len:
-            probe.refuse_future(length, spread(length, PLACES))
+            probe.refuse_future(length, evenly(length, PLACES))
         same = not probe.differs(found[:, :shared], whole[:, :shared]).any()
         expected = f"those of {seq_len:,} tokens: while a text is written, nobody knows its length"
         require(same, f"the first {shared:,} outputs of {length:,} tokens", "others", expected)
