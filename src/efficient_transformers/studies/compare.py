@@ -223,7 +223,7 @@ class Plan:
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
-        """By what they are for: the sides at equal steps, in equal time, and of half their depth."""
+        """The sides at equal steps, in equal time, and of half their depth, by what they are for."""
         found = {side: self.entry(side) for side in ("baseline", "variant")}
         steps = self.in_time("variant")
         if abs(steps / self.steps - 1) > ALIKE:
@@ -381,7 +381,7 @@ def trials(plan: Plan, records: list[Record], *, tune: bool = True) -> list[Tria
     return missing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Judgment:
     """What a comparison found.
 
@@ -399,7 +399,7 @@ class Judgment:
     def _repr_markdown_(self) -> str:
         return self.card
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.card
 
     def figure(self) -> Figure:
@@ -645,7 +645,7 @@ def write_card(
     """What was compared, how, what came out, and what that does not say, in Markdown."""
     losses = by_entry(plan, records, "test")
     unit = "subword" if plan.subwords else "token"
-    lines = [f"## {plan.variant} against {plan.baseline}", ""]
+    lines = [f"**{plan.variant} against {plan.baseline}**", ""]
     lines += [
         f"| test loss, nats per {unit} | variant | baseline | difference | told apart |",
         "| --- | --- | --- | --- | --- |",
