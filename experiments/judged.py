@@ -28,7 +28,7 @@ from efficient_transformers.studies.records import Record, environment, read_rec
 
 RESULTS = Path(__file__).parent / "results" / "judged.jsonl"
 SIZES = {"d_model": 64, "n_layers": 2, "n_heads": 2, "max_seq_len": 64}
-MINUTES = {"null": 1.5, "power": 4.0}
+MINUTES = {"null": 2.0, "power": 4.0}
 TRIALS = {"null": 20, "power": 10}
 VARIANTS = {"null": "transformer", "power": "primer-ez"}
 
