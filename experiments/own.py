@@ -2,7 +2,7 @@
 
     python -m efficient_transformers compare experiments/own.py:build --minutes 60 --out FOLDER
 
-The plan and the records of that hour are results/own-plan.json and results/own.jsonl.
+The plan and the records of that hour are in results/own/.
 """
 
 from __future__ import annotations
