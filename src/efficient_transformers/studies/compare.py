@@ -406,7 +406,7 @@ class Judgment:
         """A dot and a bar for each question, filled where the two are told apart."""
         from matplotlib.figure import Figure  # heavy libraries are imported where they are used
 
-        figure = Figure(figsize=(5.6, 0.9 + 0.45 * len(self.comparisons)), layout="constrained")
+        figure = Figure(figsize=(4.8, 0.9 + 0.45 * len(self.comparisons)), layout="constrained")
         axes = figure.add_subplot()
         axes.axvline(0, color="0.6", linewidth=1)
         for place, found in enumerate(self.comparisons.values()):
