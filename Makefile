@@ -3,7 +3,7 @@ BIN = .venv/bin
 QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
 TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
-FILES = $(shell find * \( -name '.*' -o -name _build -o -name work -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
+FILES = $(shell find * \( -name '.*' -o -name _build -o -name mine -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
 .PHONY: help book lab pdf offline sphinx linkcheck lint quick package test test-lab test-long notebooks benchmarks
@@ -21,7 +21,7 @@ _build/ready: .venv/ready $(FILES)
 	$(BIN)/jupyter-book build . -W -n --keep-going
 	touch $@
 
-lab: .venv/ready .lab/ready ## JupyterLab, with the notebooks copied to work/, which stays as you leave it
+lab: .venv/ready .lab/ready ## JupyterLab, with the notebooks copied to mine/, which stays as you leave it
 	$(BIN)/python -m tools.make.lab
 
 # Apart from .venv, which holds what the book is built with and nothing else; the kernel is that of .venv.
@@ -61,10 +61,10 @@ package:                    ## the tests of the package, in whatever environment
 test: lint book             ## lint, then all but the long tests, the notebooks included: before a commit
 	$(PYTEST) $(TOGETHER) --nbval tests notebooks
 
-# At last each notebook runs twice: does it leave something behind that changes its next run?
 test-lab: .venv/ready .lab/ready ## the notebooks as a reader of JupyterLab has them; needs Chromium
 	$(PYTEST) -m long tests/chapters/test_lab.py
 
+# At last each notebook runs twice: does it leave something behind that changes its next run?
 test-long: book .lab/ready  ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
 	HYPOTHESIS_PROFILE=long $(PYTEST) $(TOGETHER) -m 'long or not long' tests
 	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest $(TOGETHER) --nbval .

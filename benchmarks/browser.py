@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=pretrained_names())
     names = parser.parse_args().names
-    for scripts in (("models.js",), ("models.js", "model-worker.js"), ("model-page.js",)):
+    for scripts in (("models.js",), ("models.js", "model-worker.js"), ("model-parts.js", "model-page.js")):
         size = len(gzip.compress(b"".join((STATIC / name).read_bytes() for name in scripts)))
         print(f"{' and '.join(scripts)}: {size / 1000:.1f} kB compressed")
     with sync_playwright() as playwright:

@@ -72,3 +72,16 @@ def command(monkeypatch, capsys):
         return code, *capsys.readouterr()
 
     return call
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser, for tests of pages and of notebooks."""
+    from playwright.sync_api import sync_playwright  # the tests of the package alone do without it
+
+    from tools.make import browser
+
+    with sync_playwright() as playwright:
+        instance = browser.launch(playwright)
+        yield instance
+        instance.close()

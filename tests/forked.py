@@ -31,4 +31,6 @@ def forked(*line: str) -> tuple[int | None, str, str]:
         process = SERVER.Process(target=run, args=(line, os.getcwd(), streams))
         process.start()
         process.join(120)
+        process.kill()  # nothing, where it has ended
+        process.join()
         return process.exitcode, *((Path(streams) / name).read_text() for name in ("out", "err"))

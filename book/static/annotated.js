@@ -75,14 +75,10 @@ function annotate(block) {
     else hide();
   });
   block.addEventListener("pointerleave", () => { if (!held) hide(); });
-  // A press holds; a second one lets go, and so does one anywhere else. A finger follows a link with its second press.
+  // A press holds; a second one lets go, and so does one anywhere else.
   block.addEventListener("click", (event) => {
     const mark = marked(event), again = held && mark?.dataset.join === lit;
     if (!mark || again) return hide();
-    if (event.target.closest("a")) {
-      if (event.pointerType !== "touch") return;
-      event.preventDefault();
-    }
     show(mark, true);
   });
   document.addEventListener("click", (event) => { if (!block.contains(event.target)) hide(); });

@@ -39,12 +39,6 @@ function play(lab) {
   }, { threshold: 0.5 }).observe(lab.querySelector(".flow"));
 }
 
-/** Scripts in their order, each once. */
-const load = (addresses) => addresses.reduce((before, src) => before.then(() => new Promise((resolve, reject) => {
-  const script = Object.assign(document.createElement("script"), { src, onload: resolve, onerror: reject });
-  document.head.append(script);
-})), Promise.resolve());
-
 /** What the page Write with it runs on comes with the first press. */
 function ask(root) {
   const button = root.querySelector("button");
@@ -52,7 +46,7 @@ function ask(root) {
     if (!root.app) {
       button.disabled = true;
       try {
-        await load(root.dataset.scripts.split(" "));
+        for (const src of root.dataset.scripts.split(" ")) await arrives(src);
       } catch {
         root.querySelector(".models-error").textContent = "The models’ scripts did not arrive. Is there a network?";
       }

@@ -4,6 +4,7 @@
  */
 (() => {
 "use strict";
+const { make, labelled, spoken, glyph, percent, fetch_shipped } = model_parts;
 const LIMIT = 1000;  // characters that one run writes
 const MANY = 4096;  // characters that are shown, whatever was pasted
 const SLICE = 30;  // milliseconds of writing between two looks at the page
@@ -12,34 +13,14 @@ const OWN = "own", FILES = ["model.safetensors", "config.json", "vocabulary.json
 
 // ---- small things
 
-/** An element with attributes, properties that start with "on", and children. */
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element[name] = value;
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value != null) element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
-
 const button = (text, onclick) => make("button", { type: "button", class: "models-button", onclick }, text);
 const number = (x) => x.toFixed(2).replace("-", "−");
-const names = { "\n": "a new line", " ": "a space", "\t": "a tab" };
-const spoken = (c) => names[c] ?? `“${c}”`;
-const glyph = (c) => ({ "\n": "↵", " ": "␣", "\t": "⇥" })[c] ?? c;
-const percent = (p) => (p < 0.0005 ? "< 0.1" : (100 * p).toFixed(p < 0.0995 ? 1 : 0)) + "\u00a0%";
 const nats = (x) => `${x.toFixed(2)} nats`;
 const mean = (pieces) => {
   const known = pieces.filter((piece) => piece.surprise !== null);
   return known.reduce((sum, piece) => sum + piece.surprise, 0) / Math.max(1, known.length);
 };
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-
-function labelled(text, control, ...rest) {
-  return make("label", {}, make("span", {}, text), control, ...rest);
-}
 
 /** A slider that says its value. */
 function slider(text, attributes, say) {
@@ -91,26 +72,6 @@ class Reader {
 }
 
 // ---- where models come from
-
-const arriving = new Map();
-window.model_arrived = (name, model) => arriving.get(name).resolve(model);
-
-/** A model that ships, as a script, since a page that was opened from a disk may load nothing else. */
-function fetch_shipped(folder, name) {
-  if (!arriving.has(name)) {
-    const entry = {};
-    entry.promise = new Promise((resolve, reject) => {
-      entry.resolve = resolve;
-      const onerror = () => {
-        arriving.delete(name);
-        reject(new Error(`The weights of ${name} did not arrive. Is there a network? Run asks for them again.`));
-      };
-      document.head.append(make("script", { src: `${folder}${name}.js`, onerror }));
-    });
-    arriving.set(name, entry);
-  }
-  return arriving.get(name).promise;
-}
 
 /** The files of a drop, those in a dropped folder included. */
 async function dropped(transfer) {

@@ -355,11 +355,12 @@ class CausalDepthwiseConv {
 class MultiDConvHeadAttention extends MultiHeadAttention {
   constructor(weights, d_model, n_heads, { convolve, ...options }) {
     super(weights, { d_model, n_heads });
-    this.convs = [..."qkv"].map((name) =>
-      convolve.includes(name) ? new CausalDepthwiseConv(weights.of(`conv_${name}`), d_model, n_heads, options) : null);
+    for (const name of convolve) {
+      this[`conv_${name}`] = new CausalDepthwiseConv(weights.of(`conv_${name}`), d_model, n_heads, options);
+    }
   }
   project(x, cache) {
-    return super.project(x).map((z, i) => this.convs[i]?.forward(z, cache) ?? z);
+    return super.project(x).map((z, i) => this[`conv_${"qkv"[i]}`]?.forward(z, cache) ?? z);
   }
 }
 
@@ -814,5 +815,5 @@ class Vocabulary {
   }
 }
 
-return { Cache, Vocabulary, build_model, draw, generator, likeliest, read_safetensors, require, softmax };
+return { Cache, Vocabulary, build_model, draw, gelu, generator, likeliest, read_safetensors, require, softmax };
 }

@@ -22,6 +22,20 @@ function sortable(table) {
   }
 }
 
+// A script that is needed now, once; one that did not arrive is asked for again. previews.js, search-dialog.js and
+// landing.js use it.
+const arriving = {};
+function arrives(src) {
+  return arriving[src] ??= new Promise((resolve, reject) => {
+    const script = Object.assign(document.createElement("script"), { src, onload: resolve });
+    script.onerror = (event) => {
+      delete arriving[src];
+      reject(event);
+    };
+    document.head.append(script);
+  });
+}
+
 // A picture opens larger when it is touched, or by a button at the end of its caption.
 function enlargeable(figure) {
   const caption = figure.querySelector("figcaption p"), name = (caption.querySelector("strong")?.textContent ?? "the picture").replace(/\.$/, "");

@@ -3,18 +3,11 @@
 (() => {
   const OPEN = 220, CLOSE = 260; // ms: a pointer that passes by opens nothing; one that is on its way may arrive
   const root = new URL(document.documentElement.dataset.content_root || "./", location.href).href;
-  const loading = {};
   let box, link = null, timer = 0, touched = false;
 
-  // The script with what is shown of a page, once.
-  function load(page) {
-    return loading[page] ??= new Promise((done) => {
-      const script = document.createElement("script");
-      script.src = `${root}_static/previews/${page.replace(/html$/, "js")}`;
-      script.onload = script.onerror = () => done(window.PREVIEWS?.[page] || {});
-      document.head.append(script);
-    });
-  }
+  // What is shown of a page; nothing where it does not arrive.
+  const load = (page) => arrives(`${root}_static/previews/${page.replace(/html$/, "js")}`)
+    .then(() => window.PREVIEWS[page], () => ({}));
   const address = (a) => new URL(a.dataset.preview ? root + a.dataset.preview : a.href);
   async function content(a) {
     const { hash, pathname } = address(a);

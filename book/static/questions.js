@@ -4,8 +4,8 @@ What is notable:
 - efficient_transformers/book/exercises/numbers.py has the same rules for notebooks; tests compare the two;
 - a fraction counts as a number, so that 1/4 need not be worked out.
 */
-"use strict";
 (() => {
+"use strict";
   /** The number that somebody typed, with either minus sign; nothing where it is none. */
   function numberOf(text) {
     const parts = text.replaceAll("−", "-").split("/").map(part => part.trim());

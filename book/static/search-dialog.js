@@ -5,18 +5,13 @@
 const MOST = 12; // results shown
 const dialog = document.getElementById("pst-search-dialog"), root = document.documentElement.dataset.content_root;
 
-const load = (file) => new Promise((resolve, reject) => {
-  const script = Object.assign(document.createElement("script"), { src: `${root}_static/${file}`, onload: resolve, onerror: reject });
-  document.head.append(script);
-});
-
 dialog?.addEventListener("focusin", async () => {
   const told = document.createElement("p"), results = document.createElement("ol");
   told.setAttribute("role", "status");
   dialog.append(told, results);
   dialog.classList.add("live");
   try {
-    for (const file of typeof attach === "function" ? [] : ["sections.js", "search.js"]) await load(file);
+    for (const file of typeof attach === "function" ? [] : ["sections.js", "search.js"]) await arrives(`${root}_static/${file}`);
   } catch {
     told.textContent = "The index did not arrive. Enter asks the search page.";
     return;

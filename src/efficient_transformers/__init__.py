@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from .generation import generate
-from .layers.attention import MultiHeadAttention, causal_mask, rotate
+from .layers.attention import MultiHeadAttention, causal_mask, rotate, swap_rotary_pairing
 from .layers.cache import Cache
 from .layers.convolution import CausalDepthwiseConv, expand_sharing
 from .layers.family import Stack
@@ -93,6 +93,7 @@ __all__ = [
     "receptive_field",
     "rotate",
     "shape_trace",
+    "swap_rotary_pairing",
     "train",
     "triangular_product",
 ]

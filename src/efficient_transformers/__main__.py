@@ -1,4 +1,4 @@
-"""The command line: ``python -m efficient_transformers train|resume|generate|evaluate``.
+"""The command line: ``python -m efficient_transformers train|resume|generate|evaluate|compare``.
 
 What is notable:
 - a command is a function, and its parameters are its arguments: names, types, defaults and texts stand there alone;
@@ -247,6 +247,51 @@ def evaluate(
         print(f"{nats:.4f} nats, {nats / math.log(2):.4f} bits per {unit}")
 
 
+def compare(
+    build: str,
+    *,
+    against: str = "transformer",
+    minutes: float = 30.0,
+    out: Path | None = None,
+    corpus: str = "shakespeare-with-test",
+    subwords: int | None = None,
+    seq_len: int = 256,
+    batch_size: int = 4,
+    shard: str = "0/1",
+) -> None:
+    """Judge a model of yours against a baseline; the file that you name is executed.
+
+    Args:
+        build: file.py:function, a function that makes a torch.nn.Module from a vocabulary size, or the name of a model.
+        against: the baseline, likewise.
+        minutes: that it may take; fewer minutes are fewer steps and seeds.
+        out: the folder for plan, records, figure and card, by default a new one under runs/; with one that is there,
+            the comparison goes on.
+        corpus: a name that `train` knows, or the path of a UTF-8 text file.
+        subwords: read byte pairs, so many tokens of them, instead of characters.
+        seq_len: tokens of a sequence.
+        batch_size: sequences of a step.
+        shard: which of how many processes this is, 0/2 and 1/2 for two that share --out.
+    """
+    from .studies import compare as judging  # brings the records of studies, which no other command needs
+
+    number, _, processes = shard.partition("/")
+    expected = "two numbers, such as 0/2 for the first of two processes"
+    require(number.isdecimal() and processes.isdecimal(), "shard", shard, expected)
+    judgment = judging.compare(
+        build,
+        against,
+        minutes=minutes,
+        out=out,
+        corpus=corpus,
+        subwords=subwords,
+        seq_len=seq_len,
+        batch_size=batch_size,
+        shard=(int(number), int(processes)),
+    )
+    print(f"\n{judgment}")
+
+
 def sample(
     model: LanguageModel,
     vocabulary: Vocabulary,
@@ -286,7 +331,7 @@ def parse(arguments: list[str]) -> Callable[[], None]:
     Raises:
         ValueError: for a command, an argument or a value that there is not.
     """
-    commands = {command.__name__: command for command in (train, resume, generate, evaluate)}
+    commands = {command.__name__: command for command in (train, resume, generate, evaluate, compare)}
     parser = Parser(prog=PROGRAM, formatter_class=argparse.RawTextHelpFormatter)
     listed = "\n".join(f"{name:10}{summary(command)}" for name, command in commands.items())
     parser.add_argument("command", choices=commands, help=listed)

@@ -221,3 +221,8 @@ def test_a_study_has_its_parts(name):
     design = text.partition(" The design\n")[2].partition("\n## ")[0]
     assert len(re.findall(r"^- ", design, re.MULTILINE)) == 5, "the design in five lines"
     assert chapters.exercises(name) == []
+
+
+def test_the_readme_names_every_chapter_and_study():
+    text = (run_notebooks.ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in run_notebooks.notebooks() if f"](book/{name}.md)" not in text] == []

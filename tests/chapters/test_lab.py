@@ -7,12 +7,12 @@ import os
 import re
 import socket
 import subprocess
-import time
 import urllib.request
+from functools import partial
 
 import nbformat
 import pytest
-from playwright.sync_api import sync_playwright
+from polling import until
 
 from tools.make import browser, lab
 from tools.notebooks import folding
@@ -23,18 +23,10 @@ pytestmark = [
     pytest.mark.skipif(not lab.PROGRAM.exists(), reason="`make test-lab` installs JupyterLab"),
 ]
 PATIENCE = 120_000  # milliseconds: a busy machine opens a notebook in 20 seconds
+patiently = partial(until, seconds=PATIENCE / 1000)
 LOST = "text=Error displaying widget"
 A_BAR = """_ = train(build_model("transformer", vocab_size=79, n_layers=1), load_corpus(),
           TrainingConfig(steps=2, batch_size=1, seq_len=8, eval_batches=1))"""
-
-
-def until(there, seconds=PATIENCE / 1000):
-    """Wait until ``there()`` is true, and return it."""
-    end = time.monotonic() + seconds
-    while not (found := there()):
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.2)
-    return found
 
 
 def beginning():
@@ -58,7 +50,7 @@ def home(tmp_path_factory):
         (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
         (home / "new").mkdir()
         nbformat.write(beginning(), home / "new" / "begin.ipynb")
-        lab.copy(home / "work")
+        lab.copy(home / "mine")
         yield home
 
 
@@ -80,18 +72,10 @@ def server(home):
         except OSError:
             return None
 
-    until(answers)
+    patiently(answers)
     yield address
     process.terminate()
     process.wait()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_playwright() as playwright:
-        instance = browser.launch(playwright)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture
@@ -118,7 +102,7 @@ def seen(page, selector):
         page.mouse.wheel(0, 0 if found.is_visible() else 300)
         return found.is_visible()
 
-    until(in_sight)
+    patiently(in_sight)
     found.scroll_into_view_if_needed()
     return found
 
@@ -145,7 +129,7 @@ def test_opened_untrusted_a_figure_has_one_frame_and_an_instrument_its_still(vis
 
 
 def test_trusted_figures_and_instruments_move_without_a_kernel_that_ran(visit):
-    page = visit("work/04-hourglass.ipynb")
+    page = visit("mine/04-hourglass.ipynb")
     explorer = seen(page, ".explorer")
     assert explorer.locator("input").count() == 1
     assert moved_by_a_key(explorer, lambda: explorer.locator("img").get_attribute("src"))
@@ -167,6 +151,7 @@ def widgets(notebook):
 
 def test_run_saved_and_opened_again_no_figure_is_lost(visit, home, server):
     page, path = visit("new/begin.ipynb"), home / "new" / "begin.ipynb"
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()  # what is run before that is forgotten
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     seen(page, "text=2/2")  # the bar
@@ -176,7 +161,7 @@ def test_run_saved_and_opened_again_no_figure_is_lost(visit, home, server):
     picture.wait_for()
     before = picture.get_attribute("src")
     panel.locator(".noUi-handle").last.press("ArrowRight")
-    until(lambda: picture.get_attribute("src") != before)
+    patiently(lambda: picture.get_attribute("src") != before)
     assert panel.locator(".widget-readout").all_inner_texts() == ["4", "3"]
     page.keyboard.press("Control+s")
 
@@ -187,7 +172,7 @@ def test_run_saved_and_opened_again_no_figure_is_lost(visit, home, server):
             return None
         return notebook if notebook.cells[-1].outputs else None
 
-    stored = until(saved)
+    stored = patiently(saved)
     assert re.search(r"2/2 .*loss", json.dumps(stored.cells[-1].outputs))
     assert [folding.is_live(cell) for cell in widgets(stored)] == [True]
 
@@ -204,7 +189,7 @@ def test_run_saved_and_opened_again_no_figure_is_lost(visit, home, server):
 def test_nbconvert_folds_what_it_is_told_to_and_misses_no_words(home, tmp_path):
     fold = "--TagRemovePreprocessor.remove_input_tags=fold"
     command = [lab.PROGRAM.with_name("jupyter-nbconvert"), "--to", "html", "--output-dir", tmp_path]
-    command += ["--template", "classic", "--TagRemovePreprocessor.enabled=True", fold, home / "work" / "05-gmlp.ipynb"]
+    command += ["--template", "classic", "--TagRemovePreprocessor.enabled=True", fold, home / "mine" / "05-gmlp.ipynb"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     assert "Alternative text" not in done.stderr
     page = (tmp_path / "05-gmlp.html").read_text(encoding="utf-8")

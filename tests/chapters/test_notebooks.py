@@ -21,8 +21,8 @@ from tools.make import lab
 from tools.notebooks import folding, pictures, run_notebooks
 
 ROOT = Path(__file__).parents[2]
-# Definitions of the package's: Chapter 3 makes subclasses of what Chapters 1 and 2 built, Chapter 6 compares.
-BUILT = {"03-primer-variations": 1, "06-head-to-head": 0}
+# Definitions of the package's: Chapter 3 makes subclasses of what Chapters 1 and 2 built, Chapters 6 and 7 compare.
+BUILT = {"03-primer-variations": 1, "06-head-to-head": 0, "07-your-own": 0}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CHAPTERS, NOTEBOOKS = run_notebooks.chapters(), run_notebooks.notebooks()
 

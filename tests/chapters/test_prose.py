@@ -20,6 +20,7 @@ ELSEWHERE = {
     "04-hourglass": 186,
     "05-gmlp": 251,
     "06-head-to-head": 667,
+    "07-your-own": 20,
 }
 
 told = pytest.mark.parametrize("name", TOLD)

@@ -39,10 +39,12 @@ from efficient_transformers import (
     receptive_field,
     rotate,
     shape_trace,
+    swap_rotary_pairing,
 )
 from efficient_transformers.layers import gmlp
+from efficient_transformers.layers.convolution import use_conv_kernel
 from efficient_transformers.layers.products import toeplitz
-from efficient_transformers.studies.cost import cost_model
+from efficient_transformers.studies.cost import cache_bytes, cost_model
 from efficient_transformers.studies.digits import DigitClassifier, DigitTraining
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
@@ -94,6 +96,11 @@ def language_model(**changes):
 X, SEEN = torch.zeros(2, 4, 6), torch.ones(2, 4, dtype=torch.bool)
 
 
+def swap(state=None, d_head=4, to="halves"):
+    state = MultiHeadAttention(8, 2).state_dict() if state is None else state
+    return lambda: swap_rotary_pairing(state, d_head, to=to)
+
+
 def gated(causal=False, **options):
     return GMLPBlock(6, 8, 4, causal=causal, **options)
 
@@ -113,6 +120,19 @@ BAD = {
         lambda: MultiDConvHeadAttention(6, 2), ValueError, ["d_model / n_heads is 3", "even"]),
     "rotation of an odd number of channels": (
         lambda: rotate(torch.zeros(1, 2, 5)), ValueError, ["the number of channels is 5", "even"]),
+    "pairing of odd heads": (swap(d_head=3), ValueError, ["d_head is 3", "an even number"]),
+    "pairing without a name": (swap(to="half"), ValueError, ["to is 'half'", "'neighbors', 'halves'"]),
+    "pairing of heads that do not fit": (swap(d_head=6), ValueError, ["the rows of query.weight is 8", "d_head=6"]),
+    "pairing of no projection": (
+        swap({"weight": torch.zeros(8, 8)}), ValueError, ["state is ['weight']", "tensors of query and key"]),
+    "pairing of convolved queries and keys": (
+        swap(MultiDConvHeadAttention(8, 2).state_dict()), ValueError,
+        ["state is ['conv_q.weight', 'conv_k.weight']", "no convolutions of queries or keys"]),
+    "a kernel for a dilation": (
+        lambda: use_conv_kernel(CausalDepthwiseConv(4, dilation=2), max), ValueError,
+        ["the dilation of a convolution is 2", "1, for such a kernel"]),
+    "a kernel for no convolution": (
+        lambda: use_conv_kernel(nn.Linear(2, 2), max), ValueError, ["module is 'Linear'", "with convolutions"]),
     "layer: attention of other channels": (
         lambda: layer(d_model=16), ValueError, ["attention.d_model is 8", "16, as the layer has"]),
     "layer: network of other channels": (
@@ -214,6 +234,8 @@ BAD = {
         lambda: CausalDepthwiseConv(8, 2)(torch.zeros(2, 0, 8), Cache(2)), ValueError, ["the sequence length is 0"]),
     "a cost of something else": (
         lambda: cost_model(nn.Linear(2, 2), 5), TypeError, ["body is 'Linear'", "a Stack or an Hourglass"]),
+    "a cache of something else": (
+        lambda: cache_bytes(nn.Linear(2, 2), 5), TypeError, ["body is 'Linear'", "a Stack or an Hourglass"]),
     "a cost of another layer": (
         lambda: cost_model(Stack([nn.Linear(2, 2)]), 5), TypeError, ["a layer is 'Linear'", "one of the book's"]),
     "unknown corpus": (
@@ -348,6 +370,7 @@ SIZED = {
     "factor": lambda v: levels([v], [1, 1]),
     "factor of a shortening": lambda v: AvgPoolShortening(8, v),
     "factor of an up-sampling": lambda v: NaiveUpSampling(8, v),
+    "seq_len of cache_bytes": lambda v: cache_bytes(build_model("transformer", **SIZES).body, v),
     "seq_len of cost_model": lambda v: cost_model(build_model("transformer", **SIZES).body, v),
     "kernel_size": lambda v: CausalDepthwiseConv(8, 2, kernel_size=v),
     "kernel_size of a model": lambda v: build_model("primer-ez", **SIZES, kernel_size=v),

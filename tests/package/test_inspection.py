@@ -9,6 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from efficient_transformers import (
+    Cache,
     CausalDepthwiseConv,
     FeedForward,
     MultiHeadAttention,
@@ -24,7 +25,7 @@ from efficient_transformers.layers import fast
 from efficient_transformers.layers.gmlp import GATES
 from efficient_transformers.layers.hourglass import SHORTENINGS, UP_SAMPLINGS
 from efficient_transformers.layers.inspection import LiveMemory, peak_memory
-from efficient_transformers.studies.cost import cost_model, effective_parameters, parameter_count
+from efficient_transformers.studies.cost import cache_bytes, cost_model, effective_parameters, parameter_count
 
 
 class Apply(nn.Module):
@@ -282,6 +283,17 @@ def test_the_cost_model_counts_each_parameter_once_per_use(name, options):
     assert cost_model(model.body, 1).parameters == all_of_them  # one token, one window
     long = cost_model(model.body, 960).parameters
     assert long == all_of_them if name == "transformer" else long < all_of_them
+
+
+@pytest.mark.parametrize("pieces", [[1], [2, 1, 1], [61]], ids=str)
+@pytest.mark.parametrize(("name", "options"), BODIES + OTHERS + [("dense-gmlp", {})], ids=str)
+def test_a_cache_keeps_as_many_bytes_as_the_cost_model_says(name, options, pieces):
+    model, cache = build_model(name, vocab_size=5, d_model=8, n_heads=2, **options), Cache(1)
+    for n in pieces:
+        model(torch.randint(5, (1, n)), cache)
+    windows = [x.nbytes for x in cache._window.values()]
+    filled = [x[:, :, : cache.length(layer)].nbytes for layer, of in cache._buffers.items() for x in of]
+    assert cache_bytes(model.body, sum(pieces)) == sum(windows) + sum(filled)
 
 
 def test_a_causal_matrix_counts_as_its_lower_triangle_and_is_read_row_by_row():

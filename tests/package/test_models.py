@@ -47,6 +47,7 @@ HEAVY = (
     "safetensors",
     "scipy",
     "sklearn",
+    "transformers",
 )
 
 every_model = pytest.mark.parametrize("name", model_names())

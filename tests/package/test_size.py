@@ -157,8 +157,8 @@ def test_a_declaration_names_the_entry_whose_rate_is_taken_and_no_field_that_is_
     [{"steps": 3}, {"model": "primer"}, {"options": OPTIONS | {"d_model": 16}}, {"subwords": 400}, {"rate": 1e-3}],
     ids=str,
 )
-def test_a_rate_of_another_model_or_of_no_shorter_budget_is_refused(change):
-    with pytest.raises(ValueError, match=r"rate_of is 'one, .*; expected the same model at fewer than"):
+def test_a_rate_of_another_model_or_of_the_same_budget_is_refused(change):
+    with pytest.raises(ValueError, match=r"rate_of is 'one, .*; expected the same model at other than"):
         replace(LONGER, **change)
 
 

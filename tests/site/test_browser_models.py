@@ -367,7 +367,7 @@ style-src 'self' file: 'unsafe-inline'; img-src 'self' data:"><style>* {{ box-si
   --pst-color-link: #00529b; --pst-color-border: #aaa; --pst-font-family-monospace: monospace; }}</style>
 <link rel="icon" href="data:,"><link rel="stylesheet" href="static/models.css">
 <script defer src="static/models.js"></script><script defer src="static/model-worker.js"></script>
-<script defer src="static/model-page.js"></script>
+<script defer src="static/model-parts.js"></script><script defer src="static/model-page.js"></script>
 <main><h1>{kind}</h1>{body}</main></html>"""
 
 

@@ -85,4 +85,10 @@ def test_an_instrument_answers_to_a_key_and_a_model_writes(firefox, home, from_d
     firefox.find_element(By.XPATH, "//button[text()='Step']").click()
     WebDriverWait(firefox, 60).until(lambda _: firefox.execute_script(WRITTEN) > len("KING HENRY:\n"))
     assert firefox.find_element(By.CLASS_NAME, "models-error").text == ""
+    firefox.get(f"{where}/book/one-token.html")
+    firefox.find_element(By.CSS_SELECTOR, ".token-controls button").click()
+    scores = ".step-scores .token-numbers[role=slider]"
+    WebDriverWait(firefox, 60).until(lambda _: firefox.find_elements(By.CSS_SELECTOR, scores))
+    firefox.find_element(By.CSS_SELECTOR, scores).send_keys(Keys.ARROW_RIGHT)
+    assert firefox.find_element(By.CLASS_NAME, "token-sum-title").text.startswith("Score for “o”, 17 back: ")
     assert firefox.errors == []

@@ -165,6 +165,7 @@ def test_a_picture_stands_where_its_numbers_are():
     assert places[0] == ["left:75.0%", "left:25.0%;right:0.0%", "left:0.0%", "left:100.0%", "left:50.0%"]
     assert places[1:] == [["left:75.0%", "left:100.0%"], ["left:75.0%"]]
     assert found[0].select(".sure") == []
+    assert [line["class"] for line in found] == [["unsure"], ["higher"], ["ends"]]
     assert found[0].parent["aria-label"] == "about a: −0.100, interval −0.200 to +0.100; b: +0.100."
 
 

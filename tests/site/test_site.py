@@ -14,6 +14,7 @@ import nbformat
 import pytest
 from axe import violations
 from legible import LEAST
+from polling import until
 from sphinx.util.inventory import InventoryFile
 
 from tools.make import browser, math_font
@@ -336,11 +337,7 @@ def test_lines_are_short_and_results_sort_and_fit_a_phone_or_scroll(chapter):
     chapter.set_viewport_size({"width": 390, "height": 900})
     assert chapter.evaluate(TOO_WIDE) == []
     assert chapter.evaluate(BROKEN) == [], "a full stop could stand in a line without its formula"
-    for _ in range(20):  # what scrolls says so, once the page knows of its new size
-        if not (unmarked := chapter.evaluate(UNMARKED)):
-            break
-        chapter.wait_for_timeout(100)
-    assert unmarked == []
+    until(lambda: chapter.evaluate(UNMARKED) == [])  # what scrolls says so, once the page knows of its new size
 
 
 @needs_browser

@@ -24,6 +24,7 @@ FOCUSED = """() => {
         seen: box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight && e.checkVisibility(),
     };
 }"""
+SLID_IN = f"() => ({FOCUSED})()?.seen"  # the bar with the skip link, which is the first stop
 ONE_AFTER_THE_OTHER = f"""() => {{
     const stops = [...document.querySelectorAll("a[href], button, summary, input, select, textarea, [tabindex]")];
     return stops.filter(e => e.tabIndex === 0 && e.checkVisibility({{visibilityProperty: true}})).map(e => {{
@@ -49,8 +50,8 @@ def stops(tab, most):
     for _ in range(most + 1):
         tab.keyboard.press("Tab")
         focused = tab.evaluate(FOCUSED)
-        if focused and not focused["seen"]:  # the bar with the skip link slides in
-            tab.wait_for_timeout(300)
+        if focused and not found:
+            tab.wait_for_function(SLID_IN)
             focused = tab.evaluate(FOCUSED)
         if focused is None or (found and focused["what"] == found[0]["what"]):
             break
@@ -77,6 +78,7 @@ def test_the_same_stops_one_after_the_other_by_a_script(tab, path):
     tab.set_viewport_size({"width": 1440, "height": 900})
     browser.visit(tab, f"{SITE.as_uri()}/{path}")
     tab.keyboard.press("Tab")  # from now on, a script's focus has a ring too
+    tab.wait_for_function(SLID_IN)
     assert tab.locator("[tabindex]:not([tabindex='0'], [tabindex='-1'])").count() == 0
     found = tab.evaluate(ONE_AFTER_THE_OTHER)
     assert 10 < len([stop for stop in found if not stop["contents"]]) <= MOST

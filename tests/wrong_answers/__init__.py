@@ -1,6 +1,6 @@
 """Wrong answers to the exercises, and words that the reader must be told: ``{number: [(code, words), …]}``."""
 
-from . import gmlp, head_to_head, hourglass, primer_ez, transformer, variations
+from . import gmlp, head_to_head, hourglass, primer_ez, transformer, variations, your_own
 
 PREAMBLE = """
 import math
@@ -11,6 +11,6 @@ from efficient_transformers import *
 """
 WRONG = {
     n: a
-    for chapter in (transformer, primer_ez, variations, hourglass, gmlp, head_to_head)
+    for chapter in (transformer, primer_ez, variations, hourglass, gmlp, head_to_head, your_own)
     for n, a in chapter.WRONG.items()
 }

@@ -1,7 +1,7 @@
 """JupyterLab on a copy of the notebooks, so that the checkout stays as it is: ``make lab``.
 
 What is notable:
-- the copy, ``work/``, lies beside ``notebooks/``, and what a reader has there is never written over;
+- the copy, ``mine/``, lies beside ``notebooks/``, and what a reader has there is never written over;
 - JupyterLab has an environment of its own, ``.lab``; its kernel is that of ``.venv``;
 - one thread, unless OMP_NUM_THREADS says otherwise: on a busy machine more of them wait for each other.
 """
@@ -32,11 +32,11 @@ def copy(to: Path) -> None:
 
 
 def main() -> None:
-    copy(ROOT / "work")
+    copy(ROOT / "mine")
     os.chdir(ROOT)  # from here links to any file of the checkout work
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     root = ["--allow-root"] if os.geteuid() == 0 else []  # in a container
-    os.execv(PROGRAM, [str(PROGRAM), "--LabApp.default_url=/lab/tree/work", *root, *sys.argv[1:]])
+    os.execv(PROGRAM, [str(PROGRAM), "--LabApp.default_url=/lab/tree/mine", *root, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -55,6 +55,12 @@ def cut(path: Path, axes: dict[str, float | tuple[float, float]], name: str) -> 
     return made.getvalue(), kept
 
 
+def copyright_of(folder: Path) -> str:
+    """Whose letters they are, as the font itself says."""
+    font = TTFont(next(folder.glob("files/*-latin-*-normal.woff2")))
+    return str(font["name"].getDebugName(0))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("serif", type=Path)
@@ -74,9 +80,9 @@ def main() -> None:
             f'font-display: block;{only} src: url("data:font/woff2;base64,{base64.b64encode(made).decode()}"); }}'
         )
     (static / "type.css").write_text("\n".join(css) + "\n", encoding="utf-8")
-    (static / "fonts-license.txt").write_text(
-        (arguments.serif / "LICENSE").read_text(encoding="utf-8"), encoding="utf-8"
-    )
+    owners = [copyright_of(folder) for folder in (arguments.serif, arguments.sans)]
+    _, *terms = (arguments.serif / "LICENSE").read_text(encoding="utf-8").split("\n")  # the first line is the package's
+    (static / "fonts-license.txt").write_text("\n".join([*owners, *terms]), encoding="utf-8")
     print(f"{static / 'type.css'}: {total / 1000:.1f} kB of fonts")
 
 

@@ -20,6 +20,7 @@ from tools.site import (
     code,
     colab_runs,
     contents,
+    costs,
     dots,
     finish,
     images,
@@ -29,6 +30,8 @@ from tools.site import (
     meta,
     models,
     moved,
+    nulls,
+    one_token,
     pages,
     previews,
     questions,
@@ -50,7 +53,16 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
-    "source-read": [others, pages.fill_page, landing.fill, architecture.draw, dots.fill, source.fill],
+    "source-read": [
+        others,
+        pages.fill_page,
+        landing.fill,
+        costs.fill,
+        nulls.fill,
+        architecture.draw,
+        dots.fill,
+        source.fill,
+    ],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
     "doctree-read": [
         cells.fold_cells,  # before codeautolink reads the code
@@ -87,10 +99,13 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         tables.stack_tables,
         moved.add_notes,
         landing.add_style,
+        costs.add_files,
+        nulls.add_style,
         source.add_style,
         colab_runs.tell,
         meta.describe_page,
         models.prepare_page,
+        one_token.fill,
     ],
     # All pages are written.
     "build-finished": [

@@ -48,6 +48,8 @@ def fold_cells(app: Any, doctree: nodes.document) -> None:
         code.children = []
         code += nodes.Text(source)
         cell["title"] = title[1]
+        if part(cell, "output") is None:
+            cell["classes"].append("silent")  # said here, since a browser lays out a cell before its output has come
         tick = " tick" * title[1].startswith("✓")
         wrap(part(cell, "source"), f'<details class="hide{tick}"><summary>{escape(title[1])}</summary>', "</details>")
 

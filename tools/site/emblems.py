@@ -2,8 +2,8 @@
 
 What is notable:
 - one motif each, which a reader of the chapter has met there: what the last token attends to, the squared ReLU, the
-  three inputs of attention, eight tokens that become two, one weight for each distance, losses that fall;
-- shapes have one of four classes, which landing.css colors: ``ink``, ``thin``, ``full`` and ``soft``.
+  three inputs of attention, eight tokens that become two, one weight for each distance, losses that fall, two verdicts;
+- shapes have one of five classes, which landing.css colors: ``ink``, ``thin``, ``full`` and ``soft``.
 """
 
 from __future__ import annotations
@@ -89,6 +89,17 @@ def losses() -> str:
     return "".join(made)
 
 
+def verdict() -> str:
+    """Chapter 7: two differences from a baseline with their intervals, one sure and one not."""
+    return (
+        path("M110 4V96", "thin", 1.5)
+        + path("M22 32H88", "full", 4)
+        + '<circle cx="55" cy="32" r="9" class="full solid"/>'
+        + path("M60 70H95M113 70H150", "ink", 3)
+        + '<circle cx="104" cy="70" r="8" class="ink" stroke-width="3"/>'
+    )
+
+
 EMBLEMS = {
     "01-transformer": attention,
     "02-primer-ez": squared_relu,
@@ -96,6 +107,7 @@ EMBLEMS = {
     "04-hourglass": hourglass,
     "05-gmlp": toeplitz,
     "06-head-to-head": losses,
+    "07-your-own": verdict,
 }
 
 

@@ -74,17 +74,17 @@ PLAIN = re.compile(r'<a\b.*?</a>|<span class="(?:n|nn|p|w)">([^<]*)</span>|(?<=<
 GAP = re.compile(r'(?<=[^ \n]) {2,}(?=<span class="c1">)')
 CODE = re.compile(r'(<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
-# The book's own small files, which a page asks for together; those with fonts stay by themselves, alike on all pages.
+# The book's own small files come together, as one style sheet and one script. By themselves stay the fonts, which are
+# alike on all pages, and page.js, which does not wait.
+ALONE = ("type.css", "math.css", "page.js")
 OWN = {
-    "css": re.compile(r'<link [^>]*\bhref="([^"]*_static/)(custom|page|layout|annotated|print)\.css[^"]*"[^>]*>\s*'),
-    "js": re.compile(
-        r'<script defer [^>]*\bsrc="([^"]*_static/)(a11y|previews|annotated|search-dialog|questions)\.js[^"]*"[^>]*>'
-        r"</script>\s*"
-    ),
+    "css": r'<link [^>]*\bhref="([^"]*_static/)({names})\.css[^"]*"[^>]*>\s*',
+    "js": r'<script defer [^>]*\bsrc="([^"]*_static/)({names})\.js[^"]*"[^>]*></script>\s*',
 }
 TOGETHER = {"css": '<link rel="stylesheet" href="{}" />\n', "js": '<script defer src="{}"></script>\n'}
 # The theme looks at each box, then writes to it, so that the page is laid out again for each; static/page.js does both.
 STOPS_AT_BOXES = '"complete"===document.readyState?I():window.addEventListener("load",I)'
+CALMED = "/* static/page.js */0"
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:(?::)?before,?)+)\{content:"\\([0-9a-f]+)"\}')
 UNUSED = (
     "**/*.map",
@@ -118,11 +118,19 @@ def lighter(text: str) -> str:
     return head + end + CODE.sub(plainer, TOUCHED.sub(kept_together, HANDLER.sub("", body)))
 
 
-def together(text: str, static: Path) -> str:
+def own_files(config: Any) -> dict[str, list[str]]:
+    """The names of the files that come together, without their endings, of each kind."""
+    return {
+        kind: [name.removesuffix(f".{kind}") for name, _ in files if name not in ALONE]
+        for kind, files in (("css", config.html_css_files), ("js", config.html_js_files))
+    }
+
+
+def together(text: str, static: Path, names: dict[str, list[str]]) -> str:
     """The page with its own style sheets as one, in the place of the last, and its own deferred scripts as another."""
-    for kind, own in OWN.items():
-        found = list(own.finditer(text))
-        if len(found) < 2:
+    for kind, tag in OWN.items():
+        own = re.compile(tag.format(names="|".join(names[kind])))
+        if not (found := list(own.finditer(text))):
             continue
         content = "\n".join((static / f"{match[2]}.{kind}").read_text(encoding="utf-8") for match in found)
         name = f"book-{hashlib.sha256(content.encode()).hexdigest()[:8]}.{kind}"
@@ -179,7 +187,9 @@ def keep_shown_icons(site: Path, pages: str) -> None:
 def calm_theme(site: Path) -> None:
     script = site / "_static" / "scripts" / "pydata-sphinx-theme.js"
     text = script.read_text(encoding="utf-8")
-    script.write_text(text.replace(STOPS_AT_BOXES, "0"), encoding="utf-8")
+    if STOPS_AT_BOXES not in text and CALMED not in text:
+        raise ValueError(f"{script.name} is another version's; expected {STOPS_AT_BOXES!r} in it")
+    script.write_text(text.replace(STOPS_AT_BOXES, CALMED), encoding="utf-8")
 
 
 def finish(app: Any, error: Exception | None) -> None:
@@ -189,10 +199,11 @@ def finish(app: Any, error: Exception | None) -> None:
     pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html") if "_static" not in path.parts}
     if (site / "_static" / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.ttf").exists():
         keep_shown_icons(site, "".join(pages.values()))
+    names = own_files(app.config)
     for path, text in pages.items():
         if 'http-equiv="Content-Security-Policy"' not in text:
-            path.write_text(policy(together(lighter(text), site / "_static")), encoding="utf-8")
+            path.write_text(policy(together(lighter(text), site / "_static", names)), encoding="utf-8")
     calm_theme(site)
-    for unused in UNUSED:
+    for unused in (*UNUSED, *(f"{name}.{kind}" for kind, found in names.items() for name in found)):
         for path in (site / "_static").glob(unused):
             path.unlink()

@@ -1,8 +1,9 @@
-"""On the landing page: differences as a small picture: a row for each, with a line at no difference.
+"""On the site: differences as a small picture: a row for each, with a line at no difference.
 
 What is notable:
 - what a row shows is what Figure 6.3 shows: dots for seeds, a bar for the interval, a diamond for the mean, which is
-  filled where the interval leaves 0 out; a difference of single runs is one dot, without a verdict;
+  filled where the interval leaves 0 out, and gray and hollow where it does not; a difference of single runs is one
+  dot, without a verdict;
 - it is text and boxes of the page, placed in percent: it turns dark and grows with the reader's letters.
 """
 
@@ -24,6 +25,13 @@ def mean(row: Row) -> float:
     return row.mean if isinstance(row, Comparison) else row
 
 
+def direction(row: Row) -> str:
+    """What gives a row its color; where the interval holds 0 there is none."""
+    if isinstance(row, Comparison) and not row.told_apart:
+        return "unsure"
+    return "lower" if mean(row) < 0 else "higher"
+
+
 def parts(row: Row) -> list[float]:
     """All numbers that a row shows."""
     return [row.low, row.high, *row.values] if isinstance(row, Comparison) else [row]
@@ -43,12 +51,13 @@ def drawn(rows: Mapping[str, Row], about: str) -> str:
         return f"{100 * (number - left) / width:.1f}%"
 
     lines = [
-        f'<div class="{"lower" if mean(row) < 0 else "higher"}"><span>{escape(name)}</span><b>{signed(mean(row))}</b>'
+        f'<div class="{direction(row)}"><span>{escape(name)}</span><b>{signed(mean(row))}</b>'
         f'<span class="axis"><s style="left:{place(0)}"></s>{marks(row, place)}</span></div>'
         for name, row in rows.items()
     ]
     label = escape(f"{about} {'; '.join(said(*item) for item in rows.items())}.")
-    ends = f'<div class="ends">← lower loss<b style="left:{place(0)}">0</b></div>'
+    side = "← lower loss" if left < -0.4 * width else '<span class="right">higher loss →</span>'  # where there is room
+    ends = f'<div class="ends">{side}<b style="left:{place(0)}">0</b></div>'
     return f'<div class="intervals" role="img" aria-label="{label}">{"".join(lines)}{ends}</div>'
 
 

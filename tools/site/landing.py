@@ -72,7 +72,7 @@ def shallow_layers() -> Finding:
     eight, two = rows[8], rows[2]
     holds(eight.told_apart and eight.mean < 0, "the hourglass is ahead of eight layers at equal time")
     holds(two.told_apart and two.mean > 0, "the hourglass is behind two layers at equal time")
-    numbers = {"eight": signed(eight.mean), "two": signed(two.mean), "interval": interval(two)}
+    numbers = {"interval": interval(two)}
     words = {8: "eight", 4: "four", 3: "three", 2: "two"}
     return Finding(numbers, {f"{words[n]} plain layers": row for n, row in rows.items()})
 
@@ -100,7 +100,6 @@ def one_weight_for_a_distance() -> Finding:
     holds(near.told_apart and pair.mean < near.mean < 0, "a dense one gains a part of that without its far weights")
     n = training["gMLP"]["seq_len"]
     numbers = {
-        "toeplitz": signed(pair.mean),
         "distances": str(n),
         "pairs": f"{n * (n + 1) // 2:,}",
         "steps": str(training["gMLP"]["steps"]),
@@ -225,6 +224,6 @@ def write_instrument(app: Any, error: Exception | None) -> None:
 
 def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     if pagename == PAGE:
-        for style in ("models.css", "landing.css"):
+        for style in ("models.css", "intervals.css", "landing.css"):
             app.add_css_file(style, priority=900)  # after those of every page
         app.add_js_file("landing.js", loading_method="defer")

@@ -18,7 +18,7 @@ from efficient_transformers.checks import require
 from efficient_transformers.training.runs import VOCABULARY
 
 PAGES = ("book/write-with-it", "book/read-with-it")
-SCRIPTS = ("models.js", "model-worker.js", "model-page.js")
+SCRIPTS = ("models.js", "model-worker.js", "model-parts.js", "model-page.js")
 FOLDER = "weights"
 TITLES = {
     "transformer": "Transformer",

@@ -59,6 +59,7 @@ SECTIONS = {  # what a chapter explains without the package's name
     "ShiftRight": "4.2",
     "Shortening": "4.3",
     "GMLPFamily": "5.2",
+    "use_conv_kernel": "2.12",
 }
 MODULES = {  # for the other entries of a module: a section, or the page that is about what it does
     "attention": "1.4",
@@ -72,12 +73,14 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "evidence": "6.1",
     "execution": "scaling-out",
     "explorer": "1.10",
+    "compare": "7.6",
     "factors": "6.6",
     "family": "2.5",
     "fast": "2.11",
     "figures": "how-this-book-is-made",
     "files": "scaling-out",
     "generation": "1.9",
+    "hf": "scaling-out",
     "hourglass": "4.5",
     "inspection": "1.5",
     "instruments": "1.8",
@@ -87,6 +90,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "pretrained": "write-with-it",
     "protocol": "6.6",
     "rules": "6.6",
+    "screening": "7.3",
     "saving": "write-with-it",
     "sources": "6.6",
     "subwords": "scaling-out",
@@ -163,13 +167,13 @@ def explained(module: str, name: str) -> str:
 
 
 def part_list(lines: list[str]) -> None:
-    """Part the list of a module's docstring from the words before it."""
+    """Part the list of a docstring from the words before it."""
     if "What is notable:" in lines:
         lines.insert(lines.index("What is notable:") + 1, "")
 
 
 def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Say where the book explains an entry."""
+    """Part an entry's list from its words, and say where the book explains it."""
     part_list(lines)
     # Plain Sphinx also asks for what a module imports, before it leaves it out.
     if what in ("class", "function") and name.startswith(f"{obj.__module__}."):

@@ -63,14 +63,14 @@ def bare(node: Tag | None) -> str:
 
 
 def picture(figure: Tag, page: str) -> str:
-    """The picture of a figure, or its table; nothing of what moves, since each of its frames is in the page."""
+    """The picture of a figure, or its table."""
     if table := figure.find("table"):
         for inner in table.find_all(True):
             inner.attrs = {k: v for k, v in inner.attrs.items() if k == "scope"}
         table.attrs = {}
         return str(table)
     image = figure.find("img")
-    if image is None or image["src"].startswith("data:"):
+    if image is None:
         return ""
     source = posixpath.normpath(posixpath.join(posixpath.dirname(page), str(image["src"])))
     size = "".join(f' {name}="{image[name]}"' for name in ("width", "height") if name in image.attrs)

@@ -16,7 +16,7 @@ from typing import Any
 from bs4 import BeautifulSoup
 from docutils import nodes
 
-TABLE = re.compile(r'<table class="(?:wide )?table">.*?</table>', re.DOTALL)
+TABLE = re.compile(r'<table class="(?:[\w-]+ )*table">.*?</table>', re.DOTALL)
 ROLES = {"table": "table", "thead, tbody": "rowgroup", "tr": "row", "th": "columnheader", "td": "cell"}
 LEAST = 4  # columns
 HYPHEN = re.compile(r"(?<![\w.)])-(?=\.?\d)")  # that stands for a minus sign

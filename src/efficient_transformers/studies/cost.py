@@ -1,4 +1,4 @@
-"""What a model costs per token, in closed form: nothing is run.
+"""What a model costs per token, and what its cache keeps, in closed form: nothing is run.
 
 What is notable:
 - every family of the book is counted by the same rules, so that their costs can be compared;
@@ -11,8 +11,8 @@ from dataclasses import astuple, dataclass
 
 from torch import nn
 
-from ..checks import require_int
-from ..layers.attention import MultiHeadAttention
+from ..checks import require, require_int
+from ..layers.attention import Attention, MultiHeadAttention
 from ..layers.convolution import CausalDepthwiseConv
 from ..layers.family import Stack, parameter_count
 from ..layers.gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
@@ -77,6 +77,50 @@ def effective_parameters(model: nn.Module) -> int:
     return parameter_count(model) - sum(n * (n - 1) // 2 for gate in gates for n in gate.weight.shape[1:])
 
 
+def cache_bytes(body: nn.Module, seq_len: int) -> int:
+    r"""What a cache keeps of one sequence, in closed form: bytes of float32.
+
+    Attention keeps a key and a value of each token, :math:`2TD` numbers a layer; a gate of gMLP keeps what it mixes,
+    :math:`T` numbers for each channel of its result. A convolution keeps the last :math:`W - 1` tokens of its input,
+    a resampling those that its next window needs. The room that buffers have to grow is left out.
+
+    Args:
+        body: as for :func:`cost_model`.
+        seq_len: tokens read so far, :math:`T`.
+
+    Raises:
+        TypeError: for another kind of body.
+    """
+    require_int("seq_len", seq_len, at_least=1)
+    require(isinstance(body, Stack | Hourglass), "body", type(body).__name__, "a Stack or an Hourglass", TypeError)
+    return 4 * cached_numbers(body, seq_len)
+
+
+def cached_numbers(module: nn.Module, seq_len: int) -> int:
+    """What a module and all within it keep in a cache."""
+    if isinstance(module, Hourglass):
+        at_length = (module.before, module.shorten, module.after)
+        at_windows = (module.inside, module.up_sample)
+        windows = windows_of(module, seq_len)
+        return sum(cached_numbers(m, seq_len) for m in at_length) + sum(cached_numbers(m, windows) for m in at_windows)
+    if isinstance(module, Attention):
+        own = 2 * seq_len * module.key.out_features
+    elif isinstance(module, SpatialGatingUnit):
+        own = seq_len * module.d_out
+    elif isinstance(module, CausalDepthwiseConv):
+        own = (module.kernel_size - 1) * module.dilation * module.d_model
+    elif isinstance(module, Shortening | NaiveUpSampling):
+        own = module.shift.n * module.d_model
+    else:
+        own = 0
+    return own + sum(cached_numbers(child, seq_len) for child in module.children())
+
+
+def windows_of(body: Hourglass, seq_len: int) -> int:
+    """How many windows of an hourglass are complete after so many tokens."""
+    return (seq_len - 1) // body.shorten.factor + 1
+
+
 def layer_cost(layer: nn.Module, seq_len: int) -> Cost:
     """Per token, for one layer of any family, or learned positions."""
     if isinstance(layer, LearnedPositions):
@@ -122,7 +166,7 @@ def block_cost(block: GMLPBlock, seq_len: int) -> Cost:
 
 def hourglass_cost(body: Hourglass, seq_len: int) -> Cost:
     """Per token, for layers at both lengths, norms and resampling."""
-    windows = (seq_len - 1) // body.shorten.factor + 1
+    windows = windows_of(body, seq_len)
     share = windows / seq_len
     outside = cost_model(body.before, seq_len) + cost_model(body.after, seq_len)
     inside = cost_model(body.inside, windows) * share

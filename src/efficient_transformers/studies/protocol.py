@@ -33,7 +33,7 @@ RATES = (1e-3, 2e-3, 4e-3)  # where tuning starts: at least two more follow
 TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000
 MAX_EXTENSIONS = 8  # rates beyond the first ones: where more are needed, something else is wrong
 
-NEWER = ("subwords", "blocks", "rate_of")  # fields of an entry that are declared only where they are given
+NEWER = ("subwords", "blocks", "looks", "rate_of")  # fields of an entry that are declared only where they are given
 
 Role = Literal["tuning", "reported"]
 Key = tuple[int, str]  # the protocol and the label: what tells an entry from those of all studies
@@ -60,14 +60,15 @@ class Entry:
         protocol: the version whose rules its runs follow; runs are made by the newest one alone.
         subwords: how many byte pairs the text is read as; None for characters.
         blocks: how many blocks of 1,024 tokens every score is of; None for the protocol's samples.
-        rate_of: an entry of the same study, the same model at fewer steps, whose tuned rate is taken, where a budget is
-            too long to tune at.
+        looks: how many times the validation loss is measured in a run, evenly; None for ten.
+        rate_of: an entry of the same study, the same model at another budget, whose tuned rate is taken, where a budget
+            is too long to tune at, or the time too short.
 
     Raises:
         TypeError: if a number that counts is not an int.
         ValueError: if one of these is below 1, the budget is not longer than the warm-up, seeds repeat or contain the
             tuning seed, the rates are too few or not a factor 2 apart, the given rate is not above 0, or the entry
-            whose rate is taken is another model, is not shorter, or has no tuned rate of its own.
+            whose rate is taken is another model, has the same budget, or no tuned rate of its own.
     """
 
     name: str
@@ -87,12 +88,13 @@ class Entry:
     protocol: int = PROTOCOL
     subwords: int | None = None
     blocks: int | None = None
+    looks: int | None = None
     rate_of: Entry | None = None
 
     def __post_init__(self) -> None:
         for counted in ("steps", "seq_len", "batch_size", "warmup"):
             require_int(counted, getattr(self, counted), at_least=1)
-        for optional in ("subwords", "blocks"):
+        for optional in ("subwords", "blocks", "looks"):
             if getattr(self, optional) is not None:
                 require_int(optional, getattr(self, optional), at_least=1)
         require_known("scored", self.scored, ("test", "validation"))
@@ -110,8 +112,8 @@ class Entry:
                 for name in ("name", "model", "options", "seq_len", "batch_size", "corpus", "subwords", "task")
             )
             own = self.rate is None and shorter.rate is None and shorter.rate_of is None
-            expected = f"the same model at fewer than {self.steps} steps, with a tuned rate of its own"
-            require(same and own and shorter.steps < self.steps, "rate_of", shorter.label, expected)
+            expected = f"the same model at other than {self.steps} steps, with a tuned rate of its own"
+            require(same and own and shorter.steps != self.steps, "rate_of", shorter.label, expected)
 
     @property
     def warmup(self) -> int:
@@ -154,7 +156,7 @@ class Entry:
             "warmup_steps": self.warmup,
             "weight_decay": 0.1,
             "clip_norm": 1.0,
-            "eval_every": max(1, -(-self.steps // 10)),
+            "eval_every": max(1, -(-self.steps // (self.looks or 10))),
             "eval_batches": max(1, 8192 // (self.batch_size * self.seq_len)),
         }
 

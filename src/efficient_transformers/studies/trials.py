@@ -13,20 +13,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..checks import require
-from ..models import LanguageModel, build_model
+from ..models import build_model
 from ..training.checkpoint import Checkpoints
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts, masked_score, score, sizes_of
 from ..training.execution import on_gpu
 from ..training.loop import TrainingConfig, train
-from .cost import effective_parameters, multiply_adds
+from .cost import effective_parameters
 from .masking import MaskedCorpus, hide_tokens
 from .protocol import PROTOCOL, TEST_TARGETS, TUNING_TARGETS, Study, Trial, targets_of
 from .records import Record, environment
+from .screening import multiply_adds_of
 
-Builder = Callable[..., LanguageModel]
+Builder = Callable[..., nn.Module]
 
 
 def execute_trial(
@@ -90,7 +92,7 @@ def execute_trial(
         "role": trial.role,
         "run": run,
         "parameters": effective_parameters(model),
-        "multiply_adds": round(multiply_adds(model, entry.seq_len)),
+        "multiply_adds": round(multiply_adds_of(model, entry.seq_len)),
         "metrics": [{k: rounded(v) for k, v in m.items() if k != "train_loss" or m["step"] > 0} for m in curve],
         "validation": validation,
     }
@@ -106,7 +108,7 @@ def device() -> str:
 
 
 def scored(
-    model: LanguageModel, corpus: Corpus, part: str, seq_len: int, targets: int, blocks: bool = False
+    model: nn.Module, corpus: Corpus, part: str, seq_len: int, targets: int, blocks: bool = False
 ) -> dict[str, Any]:
     """The score on a part of a corpus as JSON, with the losses of its blocks if asked for.
 

@@ -1,0 +1,236 @@
+// The page What would it cost?: its fields, the table and the picture. tools/site/costs.py makes what is there at first.
+(() => {
+"use strict";
+const BASELINE = "transformer";
+const COLUMNS = ["parameters", "multiply_adds", "activation_bytes", "cache_bytes"];
+const SVG = "http://www.w3.org/2000/svg";
+const counted = (n) => n.toLocaleString("en-US");
+
+/** Three digits and a unit, as tools/site/costs.py writes them. */
+function rounded(value, what) {
+  const units = what.endsWith("bytes") ? ["B", "kB", "MB", "GB", "TB", "PB"] : ["", "k", "M", "G", "T", "P"];
+  let short = Number(value.toPrecision(3)), power = 0;
+  for (; short >= 1000 && power < units.length - 1; power++) short /= 1000;
+  return `${power ? short.toPrecision(3) : short}${units[0] ? " " : ""}${units[power]}`;
+}
+const share = (ratio) => ratio < 10 ? ratio.toFixed(2) : counted(Math.round(ratio));
+
+/** Places of words at least so far from each other, each group around the middle of where its words belong. */
+function apart(places, least, bottom) {
+  const order = [...places.keys()].sort((i, j) => places[i] - places[j]), groups = [];
+  for (const i of order) {
+    groups.push({ words: [i], first: places[i] }); // where its first word stands
+    for (let [above, below] = groups.slice(-2); below && below.first < above.first + least * above.words.length; [above, below] = groups.slice(-2)) {
+      const [n, m] = [above.words.length, below.words.length];
+      groups.splice(-2, 2, { words: [...above.words, ...below.words], first: (n * above.first + m * (below.first - least * n)) / (n + m) });
+    }
+  }
+  const moved = [...places];
+  for (const { words, first } of groups) words.forEach((i, n) => { moved[i] = Math.min(first, bottom - least * (words.length - 1)) + least * n; });
+  return moved;
+}
+
+class Page {
+  constructor(root) {
+    this.root = root;
+    this.said = root.querySelector(".said");
+    this.drawing = root.querySelector(".drawing");
+    this.fields = Object.fromEntries([...root.querySelectorAll(".field input")].map((input) => [input.name, input]));
+    this.menus = Object.fromEntries([...root.querySelectorAll("select")].map((select) => [select.name, select]));
+    this.rows = Object.fromEntries([...root.querySelectorAll("tr[data-model]")].map((row) => [row.dataset.model, row]));
+    this.titles = Object.fromEntries(Object.entries(this.rows).map(([name, row]) => [name, row.querySelector("label").textContent.trim()]));
+    this.first = new URLSearchParams(this.defaults());
+    root.addEventListener("input", () => this.change());
+    for (const button of root.querySelectorAll("[data-start]")) {
+      button.addEventListener("click", () => this.start(button.dataset.start));
+    }
+    addEventListener("hashchange", () => this.open(location.hash.slice(1)));
+    new ResizeObserver(() => this.draw()).observe(this.drawing);
+    this.open(""); // where an address asks for what does not fit, these are the last that did
+    this.open(location.hash.slice(1));
+  }
+
+  get chosen() { return this.root.querySelector("[name=model]:checked").value; }
+
+  /** What the page came with: a browser may have kept what was typed before. */
+  defaults() {
+    const option = (select) => [...select.options].find((o) => o.defaultSelected) ?? select.options[0];
+    return [
+      ...Object.values(this.fields).map((input) => [input.name, input.defaultValue]),
+      ...Object.values(this.menus).map((select) => [select.name, option(select).value]),
+      ["model", [...this.root.querySelectorAll("[name=model]")].find((radio) => radio.defaultChecked).value],
+    ];
+  }
+
+  /** All that a reader can set, as [name, text]. */
+  settings() {
+    const inputs = [...Object.values(this.fields), ...Object.values(this.menus)];
+    return [...inputs.map((input) => [input.name, input.value.trim()]), ["model", this.chosen]];
+  }
+
+  /** Set what an address asks for, and the rest as at first. */
+  open(text) {
+    const asked = new URLSearchParams(text);
+    const value = (name) => asked.get(name) ?? this.first.get(name);
+    for (const input of Object.values(this.fields)) input.value = value(input.name);
+    for (const select of Object.values(this.menus)) {
+      select.value = value(select.name);
+      if (!select.value) select.value = this.first.get(select.name);
+    }
+    (this.root.querySelector(`[name=model][value="${CSS.escape(value("model"))}"]`) ?? this.rows[BASELINE].querySelector("input")).checked = true;
+    this.compute();
+  }
+
+  /** Other sizes; the reader's model and picture stay. */
+  start(text) {
+    this.open(new URLSearchParams([...new URLSearchParams(text), ["model", this.chosen], ["shows", this.menus.shows.value]]));
+    this.remember();
+  }
+
+  change() {
+    this.compute();
+    this.remember();
+  }
+
+  remember() {
+    const changed = new URLSearchParams(this.settings().filter(([name, text]) => text !== this.first.get(name)));
+    history.replaceState(null, "", changed.size ? `#${changed}` : location.pathname + location.search);
+  }
+
+  /** What is wrong with each field, in a sentence, or nothing. */
+  wrong() {
+    const found = {}, number = {};
+    for (const [name, input] of Object.entries(this.fields)) {
+      if (name === "hierarchy") continue;
+      number[name] = input.valueAsNumber;
+      if (name === "F" && input.value === "" && !input.validity.badInput) continue;
+      const good = Number.isInteger(number[name]) && number[name] >= 1 && number[name] <= Number(input.max);
+      const is = input.value === "" ? "This is not a number" : `This is ${input.value}`;
+      if (!good) found[name] = `${is}; expected a whole number from 1 to ${counted(Number(input.max))}.`;
+    }
+    if (!found.D && !found.H) {
+      const { D, H } = number;
+      if (D % H) found.D = `This is ${D}; expected a multiple of ${H}, the heads.`;
+      else if (D / H % 2) found.H = `Each of ${H} heads has ${D / H} channels; expected an even number, for rotary positions.`;
+    }
+    if (!found.F && number.F % 2 === 1) found.F = `This is ${number.F}; expected an even number, which gMLP’s gate splits.`;
+    const hierarchy = this.fields.hierarchy.value.trim();
+    try {
+      if (hierarchy) cost_model.parse_hierarchy(hierarchy);
+    } catch (error) {
+      found.hierarchy = `${error.message[0].toUpperCase()}${error.message.slice(1)}.`;
+    }
+    return found;
+  }
+
+  /** The sizes, as cost.js takes them. */
+  sizes() {
+    const [D, H, L, V] = ["D", "H", "L", "V"].map((name) => this.fields[name].valueAsNumber);
+    return {
+      d_model: D, n_heads: H, n_layers: L, vocab_size: V, d_ff: this.fields.F.valueAsNumber || 4 * D,
+      hierarchy: this.fields.hierarchy.value.trim(), resampling: this.menus.resampling.value,
+    };
+  }
+
+  compute() {
+    const wrong = this.wrong();
+    for (const [name, input] of Object.entries(this.fields)) {
+      this.root.querySelector(`#wrong-${name}`).textContent = wrong[name] ?? "";
+      input.toggleAttribute("aria-invalid", name in wrong);
+      if (name in wrong) input.setAttribute("aria-invalid", "true");
+    }
+    const bad = Object.keys(wrong).length > 0;
+    this.root.classList.toggle("stale", bad);
+    if (bad) {
+      this.said.textContent = "One of the sizes does not fit; below are the last that did.";
+      return;
+    }
+    this.T = this.fields.T.valueAsNumber;
+    this.at = this.sizes();
+    if (!wrong.L) this.fields.hierarchy.placeholder = cost_model.default_hierarchy(this.at.n_layers);
+    const names = Object.keys(this.rows);
+    this.costs = Object.fromEntries(names.map((name) => [name, cost_model(name, this.at, this.T)]));
+    for (const name of names) {
+      this.rows[name].classList.toggle("chosen", name === this.chosen);
+      for (const cell of this.rows[name].querySelectorAll("td")) {
+        const what = cell.dataset.what, value = this.costs[name][what], data = cell.querySelector("data");
+        data.value = value;
+        data.textContent = rounded(value, what);
+        cell.querySelector("small").textContent = `× ${share(value / this.costs[BASELINE][what])}`;
+      }
+    }
+    this.say();
+    this.draw();
+  }
+
+  say() {
+    const ours = this.costs[this.chosen], theirs = this.costs[BASELINE], layers = this.at.n_layers;
+    const parts = this.chosen.includes("mlp") ? `${counted(2 * layers)} blocks`
+      : this.chosen === "hourglass" ? this.at.hierarchy || cost_model.default_hierarchy(layers) : `${counted(layers)} ${layers === 1 ? "layer" : "layers"}`;
+    const what = `${this.titles[this.chosen]} (${parts}) at ${counted(this.T)} tokens`;
+    const [parameters, work, kept, cache] = COLUMNS.map((column) => share(ours[column] / theirs[column]));
+    this.said.textContent = this.chosen === BASELINE
+      ? `${what}: the baseline, which all others are compared with.`
+      : `${what}: ${work} times the baseline’s multiply-adds, ${parameters} times its parameters, ${kept} times its memory in training, ${cache} times its cache.`;
+  }
+
+  /** One quantity of all models against the length, on logarithmic axes, drawn for the width that there is. */
+  draw() {
+    const width = this.drawing.clientWidth;
+    if (!this.costs || !width) return;
+    const what = this.menus.shows.value, height = 340, left = 52, right = width - 92, top = 12, bottom = height - 34;
+    const first = Math.min(16, this.T), last = Math.max(65536, this.T), steps = 48;
+    const lengths = Array.from({ length: steps + 1 }, (_, i) => Math.round(first * (last / first) ** (i / steps)));
+    const lines = Object.keys(this.rows).map((name) => [name, lengths.map((T) => cost_model(name, this.at, T)[what])]);
+    const values = lines.flatMap(([, line]) => line), low = Math.min(...values) / 1.3, high = Math.max(...values) * 1.3;
+    const x = (T) => left + (right - left) * Math.log(T / first) / Math.log(last / first);
+    const y = (value) => bottom - (bottom - top) * Math.log(value / low) / Math.log(high / low);
+    const svg = document.createElementNS(SVG, "svg");
+    const add = (tag, attributes, text = "") => {
+      const element = document.createElementNS(SVG, tag);
+      for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+      element.textContent = text;
+      svg.append(element);
+    };
+    const here = Object.entries(this.costs).map(([name, cost]) => `${this.titles[name]} ${rounded(cost[what], what)}`);
+    const title = this.menus.shows.selectedOptions[0].text;
+    for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}`, role: "img" })) svg.setAttribute(name, value);
+    svg.setAttribute("aria-label", `${title} against the tokens, from ${counted(first)} to ${counted(last)}. At ${counted(this.T)}: ${here.join(", ")}.`);
+    const wide = right - left > 320;
+    for (let power = Math.ceil(Math.log2(first)); 2 ** power <= last; power += wide ? 2 : 4) {
+      add("text", { x: x(2 ** power), y: bottom + 18, "text-anchor": "middle", class: "tick" }, counted(2 ** power));
+    }
+    const decades = [1, 2, 5].flatMap((digit) => Array.from({ length: 22 }, (_, power) => digit * 10 ** power)).filter((n) => n > low && n < high).sort((a, b) => a - b);
+    const ticks = high / low > 1000 ? decades.filter((n) => Number.isInteger(Number(Math.log10(n).toFixed(9)))) : decades;
+    const every = Math.ceil(ticks.length / 10); // where a cache grows by nine powers of ten, every other one is named
+    for (const value of ticks.filter((_, i) => i % every === 0)) {
+      add("path", { d: `M${left} ${y(value)}H${right}`, class: "grid" });
+      add("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end", class: "tick" }, rounded(value, what).replace(/\.0+/, ""));
+    }
+    add("path", { d: `M${x(this.T)} ${top}V${bottom}`, class: "here" });
+    const rank = (name) => name === this.chosen ? 2 : name === BASELINE ? 1 : 0;
+    const kind = (name) => ["other", "baseline", "chosen"][rank(name)];
+    const places = apart(lines.map(([, line]) => y(line.at(-1))), 15, bottom);
+    const order = [...lines.keys()].sort((i, j) => rank(lines[i][0]) - rank(lines[j][0]));
+    for (const i of order) {
+      const [name, line] = lines[i];
+      add("path", { d: `M${lengths.map((T, n) => `${x(T).toFixed(1)} ${y(line[n]).toFixed(1)}`).join("L")}`, class: `line ${kind(name)}` });
+      add("circle", { cx: x(this.T), cy: y(this.costs[name][what]), r: rank(name) ? 5 : 3, class: `dot ${kind(name)}` });
+      add("text", { x: right + 6, y: places[i] + 4, class: `name ${kind(name)}` }, this.titles[name]);
+    }
+    add("text", { x: (left + right) / 2, y: height - 2, "text-anchor": "middle", class: "tick" }, "tokens");
+    svg.addEventListener("click", (event) => {
+      const at = (event.clientX - svg.getBoundingClientRect().left - left) / (right - left);
+      if (at < 0 || at > 1) return;
+      this.fields.T.value = 2 ** Math.round(Math.log2(first * (last / first) ** at));
+      this.change();
+    });
+    this.drawing.replaceChildren(svg);
+  }
+}
+
+addEventListener("DOMContentLoaded", () => {
+  const root = document.getElementById("what-would-it-cost-here");
+  if (root) root.app = new Page(root);
+});
+})();

@@ -1,0 +1,198 @@
+"""What would make a comparison worthless, looked for before it starts: in any language model, by running it.
+
+What is notable:
+- a leak is found by changing tokens: an output that changes with a later token, or with another row, has read it;
+- every place is asked at the trained length, many at twice that; in both modes, where they give other logits;
+- weights are moved a little first, so that a matrix that starts at zero hides nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from ..checks import require, require_module
+from .cost import multiply_adds
+
+EXACT, ROUNDED = 1e-9, 1e-4  # of the largest logit: what rounding may do in float64, an FFT's included, and in float32
+KNOWS, SURE = 0.1, 1.0  # nats: how far below and above ln V a loss at the start may lie
+APART = 0.05  # the share by which costs may differ without a word
+PLACES = 64  # that are asked where all would take long: beyond the trained length, and in a mode that changes nothing
+ROWS = 16  # that are read together
+
+
+def require_logits(model: nn.Module, tokens: Tensor, vocab_size: int) -> None:
+    """Raise unless a model makes finite logits ``[batch, seq, vocab]`` of tokens.
+
+    Raises:
+        TypeError: if it is not a module, or its output not a tensor.
+        ValueError: if it fails, with what it says, or its logits have another shape or are not finite.
+    """
+    require_module("what build returns", model)
+    expected = f"logits {[*tokens.shape, vocab_size]} of tokens {[*tokens.shape]}"
+    try:
+        with torch.no_grad():
+            logits = model(tokens)
+    except Exception as error:
+        raise ValueError(f"the model fails on tokens {[*tokens.shape]}: {type(error).__name__}: {error}") from error
+    require(isinstance(logits, Tensor), "the model's output", type(logits).__name__, expected, TypeError)
+    require(logits.shape == (*tokens.shape, vocab_size), "the shape of the output", [*logits.shape], expected)
+    require(bool(logits.isfinite().all()), "the model's output", "not finite", "finite logits before any training")
+
+
+class LeakError(ValueError):
+    """A model that reads what it is to predict, or another row.
+
+    Args:
+        message: where.
+        reads: which token each output reads, bool ``[seq, seq]``, a row for each output; None for another row.
+    """
+
+    def __init__(self, message: str, reads: Tensor | None = None) -> None:
+        super().__init__(message)
+        self.reads = reads
+
+
+class Probe:
+    """A model as a function of tokens, in float64 where it can be, whose dropout is the same each time.
+
+    Args:
+        model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``; a copy of it is asked.
+        vocab_size: number of tokens.
+        training: ask it in train mode.
+    """
+
+    def __init__(self, model: nn.Module, vocab_size: int, *, training: bool) -> None:
+        self.vocab_size, self.mode = vocab_size, "train" if training else "eval"
+        self.random = torch.Generator().manual_seed(0)
+        self.model = copy.deepcopy(model).cpu().train(training)
+        with torch.no_grad():
+            for p in self.model.parameters():
+                p.add_(torch.randn(p.shape, generator=self.random).to(p.dtype), alpha=0.01)
+        narrow, self.model, self.tolerance = self.model, copy.deepcopy(self.model).double(), EXACT
+        try:
+            self(torch.zeros(1, 2, dtype=torch.int64))
+        except Exception:  # a module that makes float32 constants of its own
+            self.model, self.tolerance = narrow, ROUNDED
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(0)
+            return self.model(tokens)
+
+    def text(self, batch: int, seq_len: int) -> Tensor:
+        """Random tokens, ``[batch, seq]``."""
+        return torch.randint(self.vocab_size, (batch, seq_len), generator=self.random)
+
+    def other(self, tokens: Tensor) -> Tensor:
+        """A different token at each place."""
+        return (tokens + torch.randint(1, self.vocab_size, tokens.shape, generator=self.random)) % self.vocab_size
+
+    def moved(self, tokens: Tensor, original: Tensor) -> Tensor:
+        """Which outputs are others than those of the original, in as many rows: bool ``[batch, seq]``."""
+        return torch.cat(
+            [self.differs(self(rows), self(original.expand_as(rows))) for rows in torch.split(tokens, ROWS)]
+        )
+
+    def differs(self, logits: Tensor, before: Tensor) -> Tensor:
+        """Where logits ``[..., vocab]`` are not the same, up to rounding."""
+        return (logits - before).abs().amax(-1) > self.tolerance * before.abs().max()
+
+    def dependence(self, seq_len: int) -> Tensor:
+        """Which token each output reads: bool ``[seq, seq]``, a row for each output."""
+        tokens = self.text(1, seq_len)
+        changed = torch.where(torch.eye(seq_len, dtype=torch.bool), self.other(tokens), tokens)  # (T, T)
+        return self.moved(changed, tokens).T
+
+    def refuse_mixing(self, seq_len: int) -> None:
+        """Raise :class:`LeakError` if an output reads another row of the batch."""
+        batch = self.text(4, seq_len)
+        mixed = torch.cat([self.other(batch[:1]), batch[1:]])
+        if self.differs(self(mixed), self(batch))[1:].any():
+            raise LeakError(f"a leak across the batch, in {self.mode} mode; expected rows that do not see each other")
+
+    def refuse_future(self, seq_len: int, places: Tensor) -> None:
+        """Raise :class:`LeakError`, with the place, if an output before one of the places reads what begins there."""
+        tokens = self.text(1, seq_len)
+        changed = torch.where(torch.arange(seq_len) < places[:, None], tokens, self.other(tokens))  # (places, T)
+        early = self.moved(changed, tokens) & (torch.arange(seq_len) < places[:, None])  # (places, T)
+        if early.any():
+            row, output = early.nonzero()[0].tolist()
+            found = f"output {output} changes with token {int(places[row])} or a later one"
+            where = f"a leak at length {seq_len:,}, in {self.mode} mode"
+            raise LeakError(f"{where}: {found}; expected outputs that read no later token", self.dependence(seq_len))
+
+
+def evenly(seq_len: int, places: int) -> Tensor:
+    """At most so many places of a text, evenly; never the first, before which there is no output."""
+    return torch.tensor(sorted({round(place) for place in torch.linspace(1, seq_len - 1, places).tolist()}))
+
+
+def check_leaks(model: nn.Module, seq_len: int, vocab_size: int) -> list[str]:
+    """Remarks on the lengths that could not be asked.
+
+    Raises:
+        LeakError: if an output reads a later token, or another row of the batch.
+        ValueError: if it is another one in a longer text.
+    """
+    remarks = []
+    probe, other = (Probe(model, vocab_size, training=training) for training in (False, True))
+    tokens = probe.text(2, seq_len)
+    alike = not probe.differs(probe(tokens), other(tokens)).any()
+    for each, places in ((other, seq_len), (probe, PLACES if alike else seq_len)):
+        each.refuse_mixing(seq_len)
+        each.refuse_future(seq_len, evenly(seq_len, places))
+    tokens = probe.text(1, 2 * seq_len)
+    whole = probe(tokens[:, :seq_len])
+    for length in (seq_len // 2, seq_len - 1, 2 * seq_len):
+        shared = min(length, seq_len)
+        try:
+            found = probe(tokens[:, :length])
+        except Exception:
+            remarks.append(f"It does not read {length:,} tokens.")
+            continue
+        if length > seq_len:
+            probe.refuse_future(length, evenly(length, PLACES))
+        same = not probe.differs(found[:, :shared], whole[:, :shared]).any()
+        expected = f"those of {seq_len:,} tokens: while a text is written, nobody knows its length"
+        require(same, f"the first {shared:,} outputs of {length:,} tokens", "others", expected)
+    return remarks
+
+
+def check_start(model: nn.Module, inputs: Tensor, targets: Tensor, vocab_size: int) -> list[str]:
+    """A remark if the loss before training lies far above ln V, that of a model that knows nothing.
+
+    Raises:
+        ValueError: if it lies below: such a model knows something before it has learned.
+    """
+    with torch.no_grad():
+        loss = F.cross_entropy(model(inputs).flatten(0, 1).float(), targets.flatten()).item()
+    blank = math.log(vocab_size)
+    expected = f"about ln {vocab_size} = {blank:.3f}, that of a model that has seen no text"
+    require(loss > blank - KNOWS, "the loss before training", round(loss, 3), expected)
+    far = loss > blank + SURE
+    return [f"Its loss before training is {loss:.2f}, far above ln {vocab_size} = {blank:.2f}."] if far else []
+
+
+def multiply_adds_of(model: nn.Module, seq_len: int) -> float:
+    """Per token of a forward pass of ``seq_len`` tokens: in closed form, or as matrix products of a run are counted."""
+    try:
+        return multiply_adds(model, seq_len)  # type: ignore[arg-type]
+    except (TypeError, AttributeError):  # not a model of the book, or with a layer of one's own
+        pass
+    tokens = torch.zeros(1, seq_len, dtype=torch.int64)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        copy.deepcopy(model).cpu()(tokens)
+    return counter.get_total_flops() / 2 / seq_len
+
+
+def apart(what: str, ours: float, theirs: float) -> list[str]:
+    """A remark if two costs differ by more than 5 %."""
+    share = ours / theirs - 1
+    return [f"It has {abs(share):.0%} {'more' if share > 0 else 'fewer'} {what}."] if abs(share) > APART else []

@@ -1,0 +1,217 @@
+"""The page What would it cost?: its numbers are the package's, and what does not fit is said beside its field."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from axe import violations
+from bs4 import BeautifulSoup
+from playwright.sync_api import expect
+
+from tools.make import browser
+from tools.site import costs
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
+STATIC = ROOT / "book" / "static"
+PAGE = SITE / f"{costs.PAGE}.html"
+HIERARCHIES = (None, "1@1 2@4 1@1", "0@1 1@3 0@1", "2@1 0@5 2@1", "2@1 4@2 8@6 4@2 2@1")
+ASK = """([family, at, T]) => cost_model(family, {
+    d_model: at.D, n_heads: at.H, n_layers: at.L, d_ff: at.F ?? 4 * at.D, vocab_size: at.V,
+    hierarchy: at.hierarchy, resampling: at.resampling}, T)"""
+SHOWN = """() => Object.fromEntries([...document.querySelectorAll("tr[data-model]")].map(row => [row.dataset.model,
+    Object.fromEntries([...row.querySelectorAll("td")].map(cell => [cell.dataset.what,
+        Number(cell.querySelector("data").value)]))]))"""
+TEXTS = """() => [...document.querySelectorAll(".cost-table td")].map(e => e.innerText.replace(/\\s+/g, " "))"""
+
+needs_site = pytest.mark.skipif(not PAGE.exists(), reason="no built book: run `make book`")
+needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
+
+
+def grid(n=20):
+    """Settings of every family: round sizes and odd ones, lengths that are multiples of no factor, few tokens."""
+    chance = random.Random(0)
+    for i in range(n):
+        H = chance.choice((1, 2, 4, 12))
+        at = {
+            "T": chance.choice((1, 2, 7, 15, 64, 255, 1024, 100_000)),
+            "D": 2 * H * chance.choice((1, 8, 13, 32)),
+            "L": chance.choice((1, 2, 3, 4, 12)),
+            "H": H,
+            "V": chance.choice((1, 79, 50257)),
+        }
+        if i % 3 == 0:
+            at["F"] = 2 * chance.randint(1, 999)
+        yield at
+
+
+def settings():
+    for i, at in enumerate(grid()):
+        for family in costs.FAMILIES:
+            if family != "hourglass":
+                yield family, at, {}, {}
+                continue
+            hierarchy, resampling = HIERARCHIES[i % len(HIERARCHIES)], [*costs.RESAMPLINGS][i % 3]
+            options = ({} if hierarchy is None else {"hierarchy": hierarchy}) | costs.RESAMPLINGS[resampling][1]
+            yield family, at, {"hierarchy": hierarchy, "resampling": resampling}, options
+
+
+@needs_browser
+def test_the_closed_forms_of_the_page_are_those_of_the_package(chromium):
+    tab = chromium.new_page()
+    tab.add_script_tag(path=STATIC / "cost.js")
+    for family, at, asked, options in settings():
+        expected = costs.costs_of(costs.model_of(family, at, **options), at["T"])
+        assert tab.evaluate(ASK, [family, at | asked, at["T"]]) == pytest.approx(expected, rel=1e-9), (
+            family,
+            at,
+            asked,
+        )
+    tab.close()
+
+
+@pytest.fixture
+def page(chromium):
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    tab = context.new_page()
+    tab.on("pageerror", lambda error: pytest.fail(str(error)))
+    yield tab
+    context.close()
+
+
+@needs_site
+@needs_browser
+def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
+    page.goto(PAGE.as_uri())
+    before = page.evaluate(TEXTS)
+    page.get_by_label("Tokens T").fill("1000")
+    page.get_by_label("Layers", exact=True).fill("6")
+    page.get_by_label("Its resampling").select_option("attention")
+    page.get_by_role("radio", name="dense gMLP").check()
+    sizes = costs.SIZES | {"T": 1000, "L": 6}
+    expected = {
+        family: costs.costs_of(
+            costs.model_of(family, sizes, **(costs.RESAMPLINGS["attention"][1] if family == "hourglass" else {})), 1000
+        )
+        for family in costs.FAMILIES
+    }
+    shown = page.evaluate(SHOWN)
+    assert shown.keys() == expected.keys()
+    for family, of in expected.items():
+        assert shown[family] == pytest.approx(of, rel=1e-9), family
+    expect(page.locator(".said")).to_contain_text("dense gMLP (12 blocks) at 1,000 tokens: ")
+    assert page.url.endswith("#T=1000&L=6&resampling=attention&model=dense-gmlp")
+    page.reload()
+    assert page.evaluate(SHOWN) == shown
+    page.get_by_role("button", name="The book’s sizes").click()
+    page.get_by_role("radio", name="Hourglass").check()
+    assert page.evaluate(TEXTS) == before
+    assert "#" not in page.url
+    page.get_by_role("button", name="GPT-2’s").click()
+    gpt = costs.model_of("transformer", {"T": 1024, "D": 768, "L": 12, "H": 12, "V": 50257})
+    assert page.evaluate(SHOWN)["transformer"] == pytest.approx(costs.costs_of(gpt, 1024), rel=1e-9)
+
+
+@needs_site
+@needs_browser
+@pytest.mark.parametrize(
+    ("label", "typed", "said"),
+    [
+        ("Layers", "0", "This is 0; expected a whole number from 1 to 1,000."),
+        ("Tokens T", "", "This is not a number; expected a whole number from 1 to 1,000,000."),
+        ("Tokens T", "2.5", "This is 2.5; expected a whole number from 1 to 1,000,000."),
+        ("Width D", "130", "This is 130; expected a multiple of 4, the heads."),
+        ("Heads", "128", "Each of 128 heads has 1 channels; expected an even number, for rotary positions."),
+        ("Hidden channels", "511", "This is 511; expected an even number, which gMLP’s gate splits."),
+        ("Vocabulary", "-3", "This is -3; expected a whole number from 1 to 10,000,000."),
+        ("Hourglass as layers@factor", "1@1 2", "“2” is no stack; expected layers@factor, such as 2@4."),
+        ("Hourglass as layers@factor", "1@1 2@4", "“1@1 2@4” does not read the same from its end; expected a way in"),
+        ("Hourglass as layers@factor", "1@2 2@4 1@2", "“1@2 2@4 1@2” has no stack around another; expected a first"),
+        ("Hourglass as layers@factor", "1@1 1@2 1@3 1@2 1@1", "Factor 3 is no multiple of 2; expected"),
+        ("Hourglass as layers@factor", "1@1 2@0 1@1", "The factor of 2@0 is 0; expected at least 1."),
+    ],
+)
+def test_what_does_not_fit_is_said_beside_its_field_and_the_last_numbers_stay(page, label, typed, said):
+    page.goto(PAGE.as_uri())
+    before, field = page.evaluate(SHOWN), page.get_by_label(label, exact=True)
+    field.fill(typed)
+    wrong = page.locator(f"#{field.get_attribute('aria-describedby')}")
+    expect(wrong).to_contain_text(said)
+    assert field.get_attribute("aria-invalid") == "true"
+    assert page.locator(".wrong:not(:empty)").count() == 1
+    assert page.evaluate(SHOWN) == before
+    expect(page.locator(".said")).to_have_text("One of the sizes does not fit; below are the last that did.")
+    assert violations(page, "#what-would-it-cost-here") == []
+
+
+@needs_site
+@needs_browser
+def test_an_address_that_does_not_fit_is_told_and_the_first_sizes_are_there(page):
+    page.goto(f"{PAGE.as_uri()}#D=130&model=nobody&shows=nothing&T=512")
+    expect(page.locator("#wrong-D")).to_have_text("This is 130; expected a multiple of 4, the heads.")
+    assert page.locator(".drawing .line").count() == len(costs.FAMILIES)
+    page.get_by_label("Width D").fill("256")
+    expect(page.locator(".said")).to_contain_text("Transformer (4 layers) at 512 tokens: the baseline")
+
+
+@needs_site
+@needs_browser
+def test_a_picture_of_each_quantity_has_a_line_for_each_model_and_a_touch_moves_it(page):
+    page.goto(PAGE.as_uri())
+    for what, title in costs.COLUMNS.items():
+        page.get_by_label("Drawn against the tokens").select_option(what)
+        drawing = page.locator(".drawing svg")
+        assert drawing.locator(".line").count() == drawing.locator(".dot").count() == len(costs.FAMILIES)
+        assert drawing.get_attribute("aria-label").startswith(
+            f"{title} against the tokens, from 16 to 65,536. At 256: "
+        )
+        heights = sorted(name.bounding_box()["y"] for name in drawing.locator(".name").all())
+        assert min(b - a for a, b in pairwise(heights)) > 10
+        assert drawing.locator(".name").last.text_content() == "Hourglass"
+    drawing.click(position={"x": drawing.bounding_box()["width"] - 120, "y": 100})
+    assert int(page.get_by_label("Tokens T").input_value()) > 8000
+
+
+@needs_site
+@needs_browser
+@pytest.mark.parametrize("width", [320, 390, 1440])
+def test_the_page_fits_and_is_reached_by_keyboard(page, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(PAGE.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_label("Tokens T").focus()
+    page.keyboard.press("ArrowUp")
+    assert page.get_by_label("Tokens T").input_value() == "257"
+    page.get_by_role("radio", name="Hourglass").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".said")).to_contain_text("gMLP (8 blocks) at 257 tokens: ")
+
+
+@needs_site
+@needs_browser
+def test_without_javascript_the_table_is_there_and_a_sentence_names_the_call(chromium):
+    context = chromium.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(PAGE.as_uri())
+    assert tab.locator(".cost-table").is_visible()
+    assert tab.locator("noscript p").inner_text().count("multiply_adds(build_model(") == 1
+    assert not any(control.is_visible() for control in tab.locator(".cost :is(input, select, button)").all())
+    context.close()
+
+
+@needs_site
+def test_only_this_page_asks_for_the_scripts():
+    asked = [path for path in SITE.rglob("*.html") if "/cost.js" in path.read_text(encoding="utf-8") and path != PAGE]
+    assert asked == []
+
+
+def test_rows_and_titles_are_of_the_package():
+    rows = BeautifulSoup(costs.page(), "html.parser").select("tr[data-model]")
+    assert [row["data-model"] for row in rows] == [*costs.FAMILIES]
+    assert costs.rounded(999.6, "parameters") == "1.00k"
+    assert costs.rounded(512, "cache_bytes") == "512 B"
+    assert costs.rounded(1_048_576, "cache_bytes") == "1.05 MB"
+    assert (costs.ratio(1, 4), costs.ratio(48, 4)) == ("× 0.25", "× 12")
