@@ -17,8 +17,6 @@ from efficient_transformers.studies.cost import cache_bytes, cost_model, effecti
 
 PAGE = "book/what-would-it-cost"
 MARK = "<!-- costs -->"
-SCRIPTS = ("cost.js", "cost-page.js")
-STYLES = ("models.css", "cost.css")
 TINY = 64  # channels of aMLP's attention
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {  # what a row is called, and how its model is made
     "transformer": ("Transformer", "transformer", {}),
@@ -162,11 +160,3 @@ def page() -> str:
 def fill(app: Any, docname: str, source: list[str]) -> None:
     if docname == PAGE:
         source[0] = source[0].replace(MARK, f"```{{raw}} html\n{page()}\n```")
-
-
-def add_files(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    if pagename == PAGE:
-        for style in STYLES:
-            app.add_css_file(style, priority=900)  # after those of every page
-        for script in SCRIPTS:
-            app.add_js_file(script, loading_method="defer")

@@ -22,7 +22,6 @@ from efficient_transformers.training.runs import load
 from tools.site import models
 
 PAGE = "book/one-token"
-SCRIPTS = ("models.js", "model-parts.js", "token-steps.js", "token-page.js")
 SHOWN = ("transformer", "primer-ez", "hourglass", "gmlp")
 MODEL, TEXT, PLACE, LAYER, HEAD = "transformer", "To be, or not to be", 18, 0, 0
 LEVELS, TOP, LARGEST = 6, 5, 4  # shades on each side of 0, characters that may come, terms: as in token-page.js
@@ -220,13 +219,9 @@ def settings() -> str:
 
 
 def fill(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Scripts, style, settings and the recorded numbers."""
+    """Settings and the recorded numbers."""
     if pagename != PAGE:
         return
-    for script in SCRIPTS:
-        app.add_js_file(script, loading_method="defer")
-    for style in ("models.css", "token.css"):
-        app.add_css_file(style)
     options = "".join(
         f'<option value="{name}">{models.TITLES[name]} ({models.megabytes(name)})</option>' for name in SHOWN
     )
