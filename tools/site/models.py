@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,12 @@ def megabytes(name: str) -> str:
     return f"{weights_of(name).stat().st_size / 1e6:.1f} MB"
 
 
-def options() -> str:
-    """The models as the options of a menu, each with how many characters it reads."""
+def options(names: Iterable[str] | None = None) -> str:
+    """Models, by default all that ship, as the options of a menu, each with how many characters it reads."""
     return "".join(
         f'<option value="{name}" data-context="{context_of(name)}">'
         f"{html.escape(TITLES[name])} ({megabytes(name)})</option>"
-        for name in shipped()
+        for name in (shipped() if names is None else names)
     )
 
 
