@@ -17,7 +17,6 @@ from efficient_transformers.studies.cost import cache_bytes, cost_model, effecti
 
 PAGE = "book/what-would-it-cost"
 MARK = "<!-- costs -->"
-TINY = 64  # channels of aMLP's attention
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {  # what a row is called, and how its model is made
     "transformer": ("Transformer", "transformer", {}),
     "swiglu": ("SwiGLU", "primer-ez", {"convolve": "", "activation": "swiglu"}),
@@ -119,8 +118,8 @@ def controls() -> str:
         f'<div class="models-row sizes" role="group" aria-label="Sizes">{"".join(map(control, FIELDS))}</div>'
         '<div class="models-row sizes" role="group" aria-label="The hourglass, and starts">'
         '<div class="field hierarchy"><label>'
-        'Hourglass as layers@factor <input name="hierarchy" list="hierarchies" spellcheck="false" autocomplete="off" '
-        'aria-describedby="wrong-hierarchy"></label><p class="wrong" id="wrong-hierarchy"></p>'
+        'Hourglass as layers@factor <input type="text" name="hierarchy" list="hierarchies" spellcheck="false" '
+        'autocomplete="off" aria-describedby="wrong-hierarchy"></label><p class="wrong" id="wrong-hierarchy"></p>'
         '<datalist id="hierarchies"><option value="1@1 2@2 1@1"></option><option value="1@1 6@8 1@1"></option>'
         '<option value="2@1 4@2 8@6 4@2 2@1"></option></datalist></div>'
         f'<label>Its resampling <select name="resampling">{options}</select></label>'
