@@ -19,7 +19,9 @@ CLASSES = {"lower": "lower", "not told apart": "unsure", "higher": "higher"}  # 
 
 
 def signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+    """With its sign, which a zero has not."""
+    text = f"{value:+.3f}"
+    return text.replace("-", "−") if float(text) else text[1:]
 
 
 def mean(row: Row) -> float:
