@@ -101,7 +101,7 @@ class Plan:
 
     @cached_property
     def part(self) -> str:
-        """What reported runs are judged on: the test part; where there is none, that which rates are chosen on."""
+        """What reported runs are judged on, the test part; where there is none, that which rates are chosen on."""
         return "validation" if load_corpus(self.corpus).test is None else "test"
 
     def entry(self, name: str, steps: int) -> Entry:
