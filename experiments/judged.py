@@ -29,7 +29,7 @@ from efficient_transformers.studies.compare import PLAN, RECORDS, compare
 from efficient_transformers.studies.plan import Plan
 from efficient_transformers.studies.records import Record, environment, read_records, record_once
 
-RESULTS = Path(__file__).parent / "results" / "judged.jsonl"
+RESULTS = Path(__file__).parent / "results" / "own" / "judged.jsonl"
 SIZES = {"d_model": 64, "n_heads": 2, "max_seq_len": 64}
 MINUTES = {"null": 2.0, "power": 5.0}
 TRIALS = {"null": 20, "power": 10}

@@ -332,7 +332,7 @@ def test_the_recorded_hour_was_made_by_its_plan():
 
 
 def judged(kind):
-    return [r for r in read_records(results("recorded") / "judged.jsonl") if r["run"]["kind"] == kind]
+    return [r for r in read_records(results("recorded") / "own" / "judged.jsonl") if r["run"]["kind"] == kind]
 
 
 def test_the_baseline_against_itself_is_seldom_told_apart():
@@ -474,6 +474,22 @@ def test_what_is_the_same_pair_at_equal_steps_and_in_equal_time_is_compared_once
     monkeypatch.setattr(planning, "seconds_per_step", lambda models, *_: {name: seconds[name] for name in models})
     found = compare("mine.py:whole", baseline, out="once", **recorded)
     assert list(found.comparisons) == ["equal steps and equal time"]
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(5.4, "yes"), (5.6, "no verdict")])
+def test_a_time_that_was_not_equal_is_said_and_gives_no_verdict_where_it_is_far_from_it(
+    recorded, monkeypatch, seconds, verdict
+):
+    execute = judging.execute_trial
+
+    def slow_variant(study, trial, build, **options):
+        slow = [{"seconds": seconds}] if trial.entry.name.startswith("variant") else [{"seconds": 5.0}]
+        return execute(study, trial, build, **options) | {"metrics": slow}
+
+    monkeypatch.setattr(judging, "execute_trial", slow_variant)
+    found = compare("mine.py:build", baseline, out="slow", **recorded)
+    assert found.verdicts == {"equal steps": "yes", "equal time": verdict}
+    assert f"- Equal time was not: the variant took {seconds / 5 - 1:.0%} more of it." in found.card
 
 
 def test_a_text_without_a_test_part_is_said_to_have_none(recorded, file):

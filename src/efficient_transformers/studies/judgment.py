@@ -1,7 +1,7 @@
 """What a comparison found: its verdicts, and the card that says what they do not show.
 
 What is notable:
-- a verdict takes three seeds, and a whole grid of rates for both sides of its pair;
+- a verdict takes three seeds, and a whole grid of rates for both sides of its pair; in equal time, a fair clock too;
 - of a side whole and of half its depth, the one that did better on the validation text meets the other in equal time;
 - the card has every entry's loss, verdict or not, and ends with what the comparison does not show.
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CARD, FIGURE = "card.md", "figure.png"
-UNEQUAL = 0.05  # a share of the time, above which a card says that it was not equal
+UNEQUAL, FAR = 0.05, 0.1  # shares of the time, above which a card says that it was not equal, and gives no verdict
 HALF = "baseline, half"
 NONE, SAME = "no verdict", "no: the runs are the same"
 Pair = tuple[str, str]  # what two entries are for, ours and theirs
@@ -45,7 +45,7 @@ class Judgment:
         card: in Markdown, for a pull request.
         comparisons: by question, the variant minus the baseline; none where both runs are the same, seed by seed.
         verdicts: by question: "yes" and "no", they are told apart or not; "no verdict", there were too few seeds or
-            rates to say; "no: the runs are the same".
+            rates to say, or the time was not equal; "no: the runs are the same".
     """
 
     plan: Plan
@@ -109,10 +109,11 @@ def judge(plan: Plan, records: list[Record]) -> Judgment:
     differing = {question: pair for question, pair in sides.items() if pair[0] != pair[1]}
     comparisons = evidence.compare(differing) if differing else {}
     whole = {name for name in plan.entries if has_whole_grid(plan, name, records)}
-    verdicts = {
-        question: verdict(comparisons.get(question), len(seeds) >= VERDICT_SEEDS and set(pair) <= whole)
-        for question, pair in pairs.items()
-    }
+    verdicts = {}
+    for question, (ours, theirs) in pairs.items():
+        enough = len(seeds) >= VERDICT_SEEDS and {ours, theirs} <= whole
+        unfair = "time" in question and abs(more_time(plan, records, ours, theirs)) > FAR
+        verdicts[question] = verdict(comparisons.get(question), enough and not unfair)
     return Judgment(plan, write_card(plan, records, pairs, comparisons, verdicts, at_seeds), comparisons, verdicts)
 
 
@@ -193,7 +194,7 @@ def write_card(
             f"| {name}{unused} | {entry.steps:,} | {plan.rates[name]:g} | {took[name]:.3g} "
             f"| {means[name]:.3f} | {run['parameters']:,} | {run['multiply_adds']:,} |"
         )
-    remarks = (*plan.remarks, *limits(plan, records, pairs, verdicts, means, took, len(losses["baseline"])))
+    remarks = (*plan.remarks, *limits(plan, records, pairs, verdicts, means, len(losses["baseline"])))
     where = "; ".join(sorted({f"torch {r['versions']['torch']}, {r['machine']}, {r['device']}" for r in records}))
     text = f"Text: {plan.corpus}; {plan.batch_size} × {plan.seq_len} tokens a step. {where}."
     return "\n".join([*lines, "", *(f"- {remark}" for remark in remarks), "", text, ""])
@@ -205,20 +206,25 @@ def training_seconds(entry: Entry, records: list[Record]) -> float:
     return statistics.fmean(r["metrics"][-1]["seconds"] for r in reported)
 
 
+def more_time(plan: Plan, records: list[Record], ours: str, theirs: str) -> float:
+    """By what share the training of one entry took longer than that of another."""
+    first, second = (training_seconds(plan.entries[name], records) for name in (ours, theirs))
+    return first / second - 1
+
+
 def limits(
     plan: Plan,
     records: list[Record],
     pairs: dict[str, Pair],
     verdicts: dict[str, str],
     means: dict[str, float],
-    took: dict[str, float],
     seeds: int,
 ) -> Iterator[str]:
     """What the comparison does not show."""
     if NONE in verdicts.values():
         yield (
-            f"No verdict: that takes {VERDICT_SEEDS} seeds, and a whole grid of rates for each side. "
-            "Ask for more minutes."
+            f"No verdict: that takes {VERDICT_SEEDS} seeds, a whole grid of rates for each side, and, in equal time, "
+            f"times at most {FAR:.0%} apart. Ask for more minutes, on a machine that does nothing else."
         )
     for side in ("variant", "baseline"):
         if side not in plan.depths:
@@ -226,7 +232,7 @@ def limits(
     *_, (ours, theirs) = pairs.values()
     if theirs != HALF and means.get(HALF, math.inf) < means[theirs]:
         yield f"In equal time the half-deep baseline ends lower, at {means[HALF]:.3f}, than the one that was used."
-    longer = took[ours] / took[theirs] - 1
+    longer = more_time(plan, records, ours, theirs)
     if abs(longer) > UNEQUAL:
         yield f"Equal time was not: the variant took {abs(longer):.0%} {'more' if longer > 0 else 'less'} of it."
     for name, entry in plan.entries.items():
