@@ -6,7 +6,7 @@
 What is notable:
 - a side that is the baseline still starts from other weights, so that its runs are others;
 - each trial is a whole comparison, with all that the command does;
-- Primer EZ gets minutes for about 500 steps, at one depth: to try half of it too would take twice as long;
+- Primer EZ gets minutes for some hundred steps, at one depth: to try half of it too would take twice as long;
 - the record of a trial has what was found and what it took; nothing is tried twice.
 """
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CARD, FIGURE = "card.md", "figure.png"
 UNEQUAL, FAR = 0.05, 0.1  # shares of the time, above which a card says that it was not equal, and gives no verdict
-HALF = "baseline, half"
+HALF, BOTH = "baseline, half", "equal steps and equal time"
 NONE, SAME = "no verdict", "no: the runs are the same"
 Pair = tuple[str, str]  # what two entries are for, ours and theirs
 
@@ -105,6 +105,8 @@ def judge(plan: Plan, records: list[Record]) -> Judgment:
         for of_all in (losses, validation)
     )
     pairs = questions(plan, chosen_on)
+    if BOTH in pairs and abs(more_time(plan, records, *pairs[BOTH])) > FAR:
+        pairs = {"equal steps": pairs[BOTH]}
     sides = {question: (at_seeds[ours], at_seeds[theirs]) for question, (ours, theirs) in pairs.items()}
     differing = {question: pair for question, pair in sides.items() if pair[0] != pair[1]}
     comparisons = evidence.compare(differing) if differing else {}
@@ -146,7 +148,7 @@ def questions(plan: Plan, validation: dict[str, dict[int, float]]) -> dict[str, 
         time = (best_in_time(plan, "variant", validation), best_in_time(plan, "baseline", validation))
     else:
         time = ("variant in time" if "variant in time" in plan.entries else "variant", "baseline")
-    return {"equal steps and equal time": steps} if steps == time else {"equal steps": steps, "equal time": time}
+    return {BOTH: steps} if steps == time else {"equal steps": steps, "equal time": time}
 
 
 def best_in_time(plan: Plan, side: str, validation: dict[str, dict[int, float]]) -> str:
@@ -239,7 +241,7 @@ def limits(
         if entry.rate_of is None and not has_whole_grid(plan, name, records):
             count = len(tried(entry, records))
             yield f"The rate of {name} is the best of {count}: the minutes were over before more could be tried."
-    if "variant in time" in plan.entries:
+    if ours == "variant in time":
         yield "In time, the variant has the rate that was tuned for equal steps."
     if seeds < plan.seeds:
         yield f"The minutes were over after {seeds} of {plan.seeds} seeds."
@@ -250,5 +252,6 @@ def limits(
         )
     if plan.part == "validation":
         yield "The text has no test part: the losses are of the part that rates and depths were chosen on."
-    yield "The intervals are over seeds, and take both questions' spreads as one; the choice of a rate is not in them."
+    spread = ", and take both questions' spreads as one" if len(pairs) > 1 else ""
+    yield f"The intervals are over seeds{spread}; the choice of a rate is not in them."
     yield f"It holds for {plan.steps:,} steps, one text, one size and one recipe; a lead can shrink with more steps."

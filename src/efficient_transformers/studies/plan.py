@@ -181,8 +181,13 @@ class Plan:
             steps = int((room - once) / (self.cost(1, seeds, rates) - once))
             if steps >= (ENOUGH_STEPS if seeds > VERDICT_SEEDS else FEWEST_STEPS):
                 return replace(self, steps=steps, seeds=seeds)
-        least = math.ceil((self.looked + self.cost(FEWEST_STEPS, FEWEST_SEEDS, len(RATES))) / MARGIN / 6) / 10
+        least = replace(self, minutes=self.least).least  # more minutes are more text to score
         raise ValueError(f"minutes is {self.minutes:g}; expected at least {least:g} on this machine")
+
+    @property
+    def least(self) -> float:
+        """The minutes that the fewest steps, seeds and rates take, with as much text to score as it has now."""
+        return math.ceil((self.looked + self.cost(FEWEST_STEPS, FEWEST_SEEDS, len(RATES))) / MARGIN / 6) / 10
 
     def __str__(self) -> str:
         depth = " Both are tried at half their depth too." if len(self.depths) == 2 else ""
@@ -291,16 +296,17 @@ def new_model(side: Side, vocab_size: int, seq_len: int) -> nn.Module:
 
 
 def fingerprint(side: Side, vocab_size: int, seq_len: int) -> str | None:
-    """The checksum of a side's file; of a function that is given, of the modules and weights that it makes.
+    """The checksum of a side's file; of a function that is given, of the modules and logits of what it makes.
 
     None for a model of the book.
     """
     if side.checksum is not None or side.is_of_the_book:
         return side.checksum
-    model = new_model(side, vocab_size, seq_len)
+    model, tokens = new_model(side, vocab_size, seq_len), torch.arange(seq_len)[None] % vocab_size  # (1, T)
+    screening.require_logits(f"what {side.source} makes", model, tokens, vocab_size)
+    last = screening.Probe(model, vocab_size, seq_len, training=False)(tokens)[0, -1]  # (V,)
     digest = hashlib.sha256(repr(model).encode())
-    for name, value in model.state_dict().items():
-        digest.update(f"{name} {tuple(value.shape)} {value.flatten()[:16].tolist()}".encode())
+    digest.update(" ".join(f"{logit:.4f}" for logit in last.tolist()).encode())
     return digest.hexdigest()
 
 
@@ -313,6 +319,8 @@ def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> 
     began = time.monotonic()
     seq_len, batch_size, vocab_size = asked["seq_len"], asked["batch_size"], len(corpus.vocabulary)
     depths = {name: side.n_layers for name, side in sides.items() if side.n_layers is not None}
+    if "baseline" not in depths:
+        depths = {}  # half of the variant alone would meet nobody
     models = {name: new_model(side, vocab_size, seq_len) for name, side in sides.items()}
     for name, depth in depths.items():
         models[f"{name}, half"] = sides[name].make(vocab_size, seq_len, n_layers=depth // 2)

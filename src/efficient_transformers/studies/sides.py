@@ -4,7 +4,7 @@ What is notable:
 - a side is the name of a model of the book, a function, or a function in a file, which is executed;
 - where the function takes ``n_layers``, its side can be tried at half the depth;
 - a file may import what stands beside it, while it is executed; two files may have neighbors of one name;
-- a checksum tells whether a comparison that goes on is still the same.
+- a checksum tells whether the file is still the same; what it imports is not looked at.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def function_of(argument: str, path: str) -> tuple[Build, str]:
     Raises:
         ValueError: if there is no such file or function, or the file fails.
     """
-    name, _, function = path.rpartition(":")
-    file = Path(name)
+    where, _, function = path.rpartition(":")
+    file = Path(where)
     expected = f"one of {', '.join(model_names())}, or file.py:function"
     require(file.suffix == ".py" and file.is_file(), argument, path, expected)
     checksum = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -132,9 +132,11 @@ def function_of(argument: str, path: str) -> tuple[Build, str]:
         raise ValueError(f"{file} fails when it is executed: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(beside)
-        for other in set(sys.modules) - before:
-            if Path(getattr(sys.modules[other], "__file__", None) or "/").is_relative_to(beside):
-                del sys.modules[other]
+        for name in set(sys.modules) - before:
+            found_at = Path(getattr(sys.modules[name], "__file__", None) or "/")
+            is_installed = "site-packages" in found_at.parts or name.partition(".")[0] in before
+            if found_at.is_relative_to(beside) and not is_installed:
+                del sys.modules[name]
     found = getattr(module, function, None)
     named = [name for name, value in vars(module).items() if inspect.isfunction(value)]
     require(callable(found), f"the function of {file}", function, f"one of its functions: {named}")
