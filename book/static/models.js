@@ -733,7 +733,9 @@ function from_float16(halves) {
 }
 
 function bytes_of(base64) {
-  return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer;
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes.buffer;
 }
 
 /** The tensors of a safetensors file: length of the header, header, numbers. */

@@ -543,7 +543,9 @@ def test_a_model_that_cannot_be_trained_is_refused(small):
     def frozen(vocab_size):
         return Plain(vocab_size=vocab_size).requires_grad_(False)
 
-    with pytest.raises(ValueError, match="the baseline is 'a model without parameters'; expected one that can be"):
+    with pytest.raises(
+        ValueError, match="the baseline is 'a model without parameters to train'; expected one that can be"
+    ):
         compare("mine.py:build", frozen, out="frozen", **small)
 
 

@@ -68,7 +68,7 @@ def settings():
 
 
 def of_package(model, T):
-    """What the package says that a model costs."""
+    """What the package says that a model costs, asked without the code that fills the page."""
     return {
         "parameters": effective_parameters(model),
         "multiply_adds": multiply_adds(model, T),
@@ -112,10 +112,8 @@ def test_a_hierarchy_is_read_as_the_package_reads_it(chromium):
     """And refused where it refuses it, with a sentence that names what is wrong."""
     tab = chromium.new_page()
     tab.add_script_tag(path=STATIC / "cost.js")
-    chance, tried = (
-        random.Random(0),
-        set(filter(None, HIERARCHIES)) | {"", "1", "@", "1@1", "1@1 1@1", " 2@1  1@3 2@1 "},
-    )
+    chance = random.Random(0)
+    tried = set(filter(None, HIERARCHIES)) | {"", "1", "@", "1@1", "1@1 1@1", " 2@1  1@3 2@1 "}
     for _ in range(300):
         levels = [f"{chance.randint(0, 3)}@{chance.choice((1, 1, 2, 3, 4, 6))}" for _ in range(chance.randint(1, 3))]
         tried.add(" ".join(levels + chance.choice((levels[-2::-1], levels[-2::-1], levels[::-1], levels))))
@@ -135,12 +133,8 @@ def test_a_hierarchy_is_read_as_the_package_reads_it(chromium):
 
 
 @pytest.fixture
-def page(chromium):
-    context = chromium.new_context(viewport={"width": 1440, "height": 900})
-    tab = context.new_page()
-    tab.on("pageerror", lambda error: pytest.fail(str(error)))
-    yield tab
-    context.close()
+def page(visit):
+    return visit("about:blank", viewport={"width": 1440, "height": 900})
 
 
 @needs_site

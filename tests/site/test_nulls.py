@@ -114,9 +114,8 @@ def test_the_page_has_each_line_with_its_picture_and_its_link():
     page = BeautifulSoup(PAGE.read_text(encoding="utf-8"), "html.parser")
     items = page.select(".nulls > li")
     assert len(items) == len(LINES) == int(nulls.count()) <= 25
-    words = ("no", "one", "two", "three", "four", "five", "six", "seven")
-    more = words[len(page.select("#guesses-that-a-closer-look-refuted li"))]
-    assert f"{len(items)} with their runs, and {more} more at the end" in page.article.get_text()
+    assert f"{len(items)} with their runs, and more at the end" in page.article.get_text()
+    assert page.select("#guesses-that-a-closer-look-refuted li")
     for item, line in zip(items, LINES, strict=True):
         rows = nulls.rows_of(line)
         means = [mark.get_text() for mark in item.select(".intervals > div:not(.ends) > b")]

@@ -12,15 +12,12 @@ LOADS: dict[str, tuple[str, ...]] = {  # by page, in their order
     costs.PAGE: ("models.css", "cost.css", "cost.js", "cost-page.js"),
     one_token.PAGE: ("models.css", "token.css", "models.js", "model-parts.js", "token-steps.js", "token-page.js"),
     **dict.fromkeys(models.PAGES, ("models.css", *models.SCRIPTS)),
+    **{f"{source.FOLDER}/{name}": ("source.css",) for name in source.modules()},
 }
 
 
-def loaded(pagename: str) -> tuple[str, ...]:
-    return ("source.css",) if pagename.startswith(f"{source.FOLDER}/") else LOADS.get(pagename, ())
-
-
 def add(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    for name in loaded(pagename):
+    for name in LOADS.get(pagename, ()):
         if name.endswith(".css"):
             app.add_css_file(name, priority=900)  # after those of every page
         else:

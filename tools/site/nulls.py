@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from efficient_transformers.studies import evidence, records
+from tools.notebooks import run_notebooks
 from tools.site import intervals
 
 ROOT = Path(__file__).parents[2]
@@ -84,21 +85,16 @@ def rows_of(line: Line) -> dict[str, evidence.Comparison]:
     Raises:
         ValueError: if the records do not say what the line says, of these rows or of the pairs in its words alone.
     """
-    also_of(line)
+    for verdict, pairs in line.get("also", {}).items():
+        for name, *pair in pairs:
+            checked(line, name, pair, verdict)
     return {label: checked(line, name, pair, line["verdict"]) for label, (name, *pair) in line["rows"].items()}
-
-
-def also_of(line: Line) -> list[evidence.Comparison]:
-    """The comparisons that a line's words speak of and that are not drawn."""
-    said = [(verdict, pair) for verdict, pairs in line.get("also", {}).items() for pair in pairs]
-    return [checked(line, name, pair, verdict) for verdict, (name, *pair) in said]
 
 
 def link(line: Line) -> str:
     """The study of a line's section, at the table or figure that proves it."""
-    number = re.match(r"S\d+", line["section"])
-    (study,) = (ROOT / "book" / "studies").glob(f"{number[0].lower()}-*.md") if number else ()
-    return f"{study.stem}.html#{line['at']}"
+    studies = {run_notebooks.number(name): name for name in run_notebooks.studies()}
+    return f"../notebooks/{studies[line['section'].partition('.')[0]]}.html#{line['at']}"
 
 
 def drawn(line: Line) -> str:
@@ -106,7 +102,7 @@ def drawn(line: Line) -> str:
     picture = intervals.drawn(rows_of(line), line["shows"])
     return (
         '<li><div><p><span class="who">{who}</span> {expected}</p><p class="came">{came}</p>'
-        '<p class="more"><a href="../notebooks/studies/{link}">Section {section}</a></p></div>'
+        '<p class="more"><a href="{link}">Section {section}</a></p></div>'
         '<div><p class="shows">{shows}</p>{picture}</div></li>'
     ).format(**words, link=link(line), picture=picture)
 

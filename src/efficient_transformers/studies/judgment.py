@@ -10,7 +10,6 @@ The rules are those of :mod:`.protocol`, in words in *How we compare*.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -196,7 +195,7 @@ def write_card(
             f"| {name}{unused} | {entry.steps:,} | {plan.rates[name]:g} | {took[name]:.3g} "
             f"| {means[name]:.3f} | {run['parameters']:,} | {run['multiply_adds']:,} |"
         )
-    remarks = (*plan.remarks, *limits(plan, records, pairs, verdicts, means, len(losses["baseline"])))
+    remarks = (*plan.remarks, *limits(plan, records, pairs, verdicts, losses))
     where = "; ".join(sorted({f"torch {r['versions']['torch']}, {r['machine']}, {r['device']}" for r in records}))
     text = f"Text: {plan.corpus}; {plan.batch_size} × {plan.seq_len} tokens a step. {where}."
     return "\n".join([*lines, "", *(f"- {remark}" for remark in remarks), "", text, ""])
@@ -219,10 +218,10 @@ def limits(
     records: list[Record],
     pairs: dict[str, Pair],
     verdicts: dict[str, str],
-    means: dict[str, float],
-    seeds: int,
+    losses: dict[str, dict[int, float]],
 ) -> Iterator[str]:
     """What the comparison does not show."""
+    seeds = len(losses["baseline"])
     if NONE in verdicts.values():
         yield (
             f"No verdict: that takes {VERDICT_SEEDS} seeds, a whole grid of rates for each side, and, in equal time, "
@@ -232,8 +231,9 @@ def limits(
         if side not in plan.depths:
             yield f"Depth of the {side} not tuned."
     *_, (ours, theirs) = pairs.values()
-    if theirs != HALF and means.get(HALF, math.inf) < means[theirs]:
-        yield f"In equal time the half-deep baseline ends lower, at {means[HALF]:.3f}, than the one that was used."
+    lowest = statistics.fmean(losses.get(HALF, losses[theirs]).values())
+    if lowest < statistics.fmean(losses[theirs].values()):
+        yield f"In equal time the half-deep baseline ends lower, at {lowest:.3f}, than the one that was used."
     longer = more_time(plan, records, ours, theirs)
     if abs(longer) > UNEQUAL:
         yield f"Equal time was not: the variant took {abs(longer):.0%} {'more' if longer > 0 else 'less'} of it."

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -100,7 +100,7 @@ class Plan:
         write_text(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @cached_property
-    def part(self) -> str:
+    def part(self) -> Literal["test", "validation"]:
         """What reported runs are judged on, the test part; where there is none, that which rates are chosen on."""
         return "validation" if load_corpus(self.corpus).test is None else "test"
 
@@ -118,7 +118,7 @@ class Plan:
             seeds=SEEDS[: self.seeds],
             rates=RATES,
             size=self.sizes[name],
-            scored="validation" if self.part == "validation" else "test",
+            scored=self.part,
             subwords=self.subwords,
             blocks=self.blocks,
             looks=1,
@@ -262,7 +262,7 @@ def look_first(
     for name, model in models.items():
         screening.require_logits(f"the {name}", model, inputs, vocab_size)
         trainable = any(p.requires_grad for p in model.parameters())
-        require(trainable, f"the {name}", "a model without parameters", "one that can be trained")
+        require(trainable, f"the {name}", "a model without parameters to train", "one that can be trained")
         if not sides[name.removesuffix(", half")].is_of_the_book:
             noticed = screening.check_leaks(model, seq_len, vocab_size, f"the {name}")
             noticed += screening.check_start(model, inputs, targets, vocab_size, f"the {name}")
