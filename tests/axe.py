@@ -1,4 +1,4 @@
-"""What axe objects to on a page."""
+"""What axe objects to on a page, and what a finger may miss."""
 
 from axe_playwright_python.base import AXE_SCRIPT
 
@@ -11,9 +11,17 @@ RUN = """async ([context, only, without]) => {
     return violations.map(v => [v.id, v.nodes.map(node => node.html)]);
 }"""
 
+SMALL = """within => [...document.querySelectorAll(`${within} :is(button, select, textarea, input, [role=slider])`)]
+    .filter(e => e.getClientRects().length && e.getBoundingClientRect().height < 24).map(e => e.outerHTML)"""
+
 
 def violations(page, context=None, only=None, without=()):
     """Each rule that is broken, with the elements that break it."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     return page.evaluate(RUN, [context, only, list(without)])
+
+
+def too_small(page, within="body"):
+    """What can be pressed or set, and is less than 24 pixels high."""
+    return page.evaluate(SMALL, within)

@@ -25,7 +25,7 @@ def run(line: tuple[str, ...], folder: str, streams: str) -> None:
     runpy.run_module("efficient_transformers", run_name="__main__", alter_sys=True)
 
 
-def forked(*line: str) -> tuple[int | None, str, str]:
+def forked(*line: str) -> tuple[int, str, str]:
     """The command line in a process of its own, in this folder; its exit code, stdout and stderr."""
     with TemporaryDirectory() as streams:
         process = SERVER.Process(target=run, args=(line, os.getcwd(), streams))

@@ -36,6 +36,7 @@ class Page {
     this.said = root.querySelector(".said");
     this.drawing = root.querySelector(".drawing");
     this.fields = Object.fromEntries([...root.querySelectorAll(".field input")].map((input) => [input.name, input]));
+    this.wrong = Object.fromEntries(Object.keys(this.fields).map((name) => [name, root.querySelector(`#wrong-${name}`)]));
     this.menus = Object.fromEntries([...root.querySelectorAll("select")].map((select) => [select.name, select]));
     this.rows = Object.fromEntries([...root.querySelectorAll("tr[data-model]")].map((row) => [row.dataset.model, row]));
     this.titles = Object.fromEntries(Object.entries(this.rows).map(([name, row]) => [name, row.querySelector("label").textContent.trim()]));
@@ -97,57 +98,44 @@ class Page {
     history.replaceState(null, "", changed.size ? `#${changed}` : location.pathname + location.search);
   }
 
-  /** What is wrong with each field, in a sentence, or nothing. */
-  wrong() {
-    const found = {}, number = {};
-    for (const [name, input] of Object.entries(this.fields)) {
-      if (name === "hierarchy") continue;
-      number[name] = input.valueAsNumber;
+  /** The sizes in the fields, and what is wrong with them: for a field that does not fit, a sentence. */
+  read() {
+    const { hierarchy: stacks, ...numbers } = this.fields, size = {}, wrong = {}, hierarchy = stacks.value.trim();
+    for (const [name, input] of Object.entries(numbers)) {
+      const n = size[name] = input.valueAsNumber, most = Number(input.max);
       if (name === "F" && input.value === "" && !input.validity.badInput) continue;
-      const good = Number.isInteger(number[name]) && number[name] >= 1 && number[name] <= Number(input.max);
       const is = input.value === "" ? "This is not a number" : `This is ${input.value}`;
-      if (!good) found[name] = `${is}; expected a whole number from 1 to ${counted(Number(input.max))}.`;
+      if (!Number.isInteger(n) || n < 1 || n > most) wrong[name] = `${is}; expected a whole number from 1 to ${counted(most)}.`;
     }
-    if (!found.D && !found.H) {
-      const { D, H } = number;
-      if (D % H) found.D = `This is ${D}; expected a multiple of ${H}, the heads.`;
-      else if (D / H % 2) found.H = `Each of ${H} heads has ${D / H} channels; expected an even number, for rotary positions.`;
+    const { D, H, F, L, V } = size;
+    if (!wrong.D && !wrong.H) {
+      if (D % H) wrong.D = `${counted(D)} channels do not divide among ${counted(H)} heads; expected a multiple of ${counted(H)}.`;
+      else if (D / H % 2) wrong.H = `${counted(D)} channels among ${counted(H)} heads are ${counted(D / H)} each; expected an even number each, for rotary positions.`;
     }
-    if (!found.F && number.F % 2 === 1) found.F = `This is ${number.F}; expected an even number, which gMLP’s gate splits.`;
-    const hierarchy = this.fields.hierarchy.value.trim();
+    if (!wrong.F && F % 2 === 1) wrong.F = `This is ${F}; expected an even number, which gMLP’s gate splits.`;
     try {
       if (hierarchy) cost_model.parse_hierarchy(hierarchy);
     } catch (error) {
-      found.hierarchy = `${error.message[0].toUpperCase()}${error.message.slice(1)}.`;
+      wrong.hierarchy = error.message;
     }
-    return found;
-  }
-
-  /** The sizes, as cost.js takes them. */
-  sizes() {
-    const [D, H, L, V] = ["D", "H", "L", "V"].map((name) => this.fields[name].valueAsNumber);
-    return {
-      d_model: D, n_heads: H, n_layers: L, vocab_size: V, d_ff: this.fields.F.valueAsNumber || 4 * D,
-      hierarchy: this.fields.hierarchy.value.trim(), resampling: this.menus.resampling.value,
-    };
+    const sizes = { d_model: D, n_heads: H, n_layers: L, vocab_size: V, d_ff: F || 4 * D, hierarchy, resampling: this.menus.resampling.value };
+    return { wrong, T: size.T, sizes };
   }
 
   compute() {
-    const wrong = this.wrong();
+    const { wrong, T, sizes } = this.read(), bad = Object.keys(wrong).length > 0;
     for (const [name, input] of Object.entries(this.fields)) {
-      this.root.querySelector(`#wrong-${name}`).textContent = wrong[name] ?? "";
-      input.toggleAttribute("aria-invalid", name in wrong);
+      this.wrong[name].textContent = wrong[name] ?? "";
       if (name in wrong) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
     }
-    const bad = Object.keys(wrong).length > 0;
     this.root.classList.toggle("stale", bad);
     if (bad) {
       this.said.textContent = "One of the sizes does not fit; below are the last that did.";
       return;
     }
-    this.T = this.fields.T.valueAsNumber;
-    this.at = this.sizes();
-    if (!wrong.L) this.fields.hierarchy.placeholder = cost_model.default_hierarchy(this.at.n_layers);
+    [this.T, this.at] = [T, sizes];
+    this.fields.hierarchy.placeholder = cost_model.default_hierarchy(sizes.n_layers);
     const names = Object.keys(this.rows);
     this.costs = Object.fromEntries(names.map((name) => [name, cost_model(name, this.at, this.T)]));
     for (const name of names) {

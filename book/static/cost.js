@@ -89,18 +89,18 @@ function default_hierarchy(n_layers) {
 
 /** The paper's notation as layers and factors of each level; an Error with a sentence where it is none. */
 function parse_hierarchy(hierarchy) {
-  const refuse = (what, expected) => { throw new Error(`${what}; expected ${expected}`); };
+  const refuse = (what, expected) => { throw new Error(`${what}; expected ${expected}.`); };
   const stacks = hierarchy.trim().split(/\s+/), levels = [];
   for (const stack of stacks) {
     const [, layers, factor] = stack.match(/^(\d{1,4})@(\d{1,6})$/) ?? refuse(`“${stack}” is no stack`, "layers@factor, such as 2@4");
-    if (!Number(factor)) refuse(`the factor of ${stack} is 0`, "at least 1");
+    if (!Number(factor)) refuse(`The factor of ${stack} is 0`, "at least 1");
     levels.push([Number(layers), Number(factor)]);
   }
   if (stacks.join() !== [...stacks].reverse().join() || stacks.length % 2 === 0) refuse(`“${hierarchy.trim()}” does not read the same from its end`, "a way in and the same way out, such as 1@1 2@4 1@1");
   levels.length = (levels.length + 1) / 2;
   const totals = levels.map(([, factor]) => factor);
   if (totals[0] !== 1 || totals.length < 2) refuse(`“${hierarchy.trim()}” has no stack around another`, "a first stack @1 and another one inside");
-  const factors = totals.slice(1).map((inner, i) => inner % totals[i] ? refuse(`factor ${inner} is no multiple of ${totals[i]}`, "one of the factor around it") : inner / totals[i]);
+  const factors = totals.slice(1).map((inner, i) => inner % totals[i] ? refuse(`Factor ${inner} is no multiple of ${totals[i]}`, "one of the factor around it") : inner / totals[i]);
   return { n_layers: levels.map(([layers]) => layers), factors };
 }
 

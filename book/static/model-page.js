@@ -4,7 +4,7 @@
  */
 (() => {
 "use strict";
-const { make, labelled, spoken, glyph, percent, fetch_shipped } = model_parts;
+const { make, labelled, spoken, glyph, percent, as_sentence, fetch_shipped } = model_parts;
 const LIMIT = 1000;  // characters that one run writes
 const MANY = 4096;  // characters that are shown, whatever was pasted
 const SLICE = 30;  // milliseconds of writing between two looks at the page
@@ -306,8 +306,7 @@ class App {
     return `#${new URLSearchParams({ a, b, text })}`;
   }
   fail(error) {
-    const text = error.message.replace(/^(the|a|an) /, (word) => word[0].toUpperCase() + word.slice(1));
-    this.error.textContent = text + (/[.?!…]$/.test(text) ? "" : ".");
+    this.error.textContent = as_sentence(error.message);
     if (error.unknown) this.offer(error.unknown);
     this.status.textContent = "";
   }

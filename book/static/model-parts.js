@@ -23,6 +23,12 @@ const spoken = (c) => names[c] ?? `“${c}”`;
 const glyph = (c) => ({ "\n": "↵", " ": "␣", "\t": "⇥" })[c] ?? c;
 const percent = (p) => (p < 0.0005 ? "< 0.1" : (100 * p).toFixed(p < 0.0995 ? 1 : 0)) + "\u00a0%";
 
+/** What an error says, as a sentence. */
+function as_sentence(said) {
+  const begun = said.replace(/^(the|a|an) /, (word) => word[0].toUpperCase() + word.slice(1));
+  return /[.?!…]$/.test(begun) ? begun : `${begun}.`;
+}
+
 const arriving = new Map();
 window.model_arrived = (name, model) => arriving.get(name).resolve(model);
 
@@ -43,5 +49,5 @@ function fetch_shipped(folder, name) {
   return arriving.get(name).promise;
 }
 
-return { make, labelled, spoken, glyph, percent, fetch_shipped };
+return { make, labelled, spoken, glyph, percent, as_sentence, fetch_shipped };
 })();

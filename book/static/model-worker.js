@@ -12,16 +12,10 @@
  */
 function model_worker(library, port) {
 "use strict";
-const { Cache, Vocabulary, build_model, draw, generator, likeliest, read_safetensors, require, softmax } = library;
+const { Cache, Vocabulary, build_model, bytes_of, draw, generator, likeliest, read_safetensors, require, softmax } = library;
 let model, vocabulary, cache, pieces, foretold, tokens, first, predictions, seen, random, seed, decoder, unfinished;
 
 const hex = (bytes) => Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
-
-function bytes_of(base64) {
-  const text = atob(base64), bytes = new Uint8Array(text.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes.buffer;
-}
 
 /** Read some tokens, and keep the `predictions` after each of them, and what each layer saw. */
 function read(added) {

@@ -74,12 +74,7 @@ function map(x, f) {
   return y;
 }
 
-function add(x, y) {
-  const z = new Float32Array(x.length);
-  for (let i = 0; i < x.length; i++) z[i] = x[i] + y[i];
-  return z;
-}
-
+const add = (x, y) => map(x, (value, i) => value + y[i]);
 const multiply = (x, y) => map(x, (value, i) => value * y[i]);
 
 /** Σ_s weights[s] · vectors[s, c] for n channels c from `first` on; a vector has `width`. */
@@ -193,18 +188,16 @@ class Cache {
   }
   /** Append the rows of each matrix, of this width; return all rows so far, with room behind them. */
   append(layer, width, ...added) {
-    const start = this.advance(layer, added[0].length / width) * width, mine = this.of(layer);
-    mine.buffers = added.map((x, i) => {
-      let buffer = mine.buffers[i] ?? new Float32Array(0);
-      if (buffer.length < start + x.length) {
-        const larger = new Float32Array(Math.max(2 * buffer.length, start + x.length, 16 * width));
-        larger.set(buffer);
-        buffer = larger;
+    const start = this.advance(layer, added[0].length / width) * width, { buffers } = this.of(layer);
+    added.forEach((x, i) => {
+      const old = buffers[i] ?? [];
+      if (old.length < start + x.length) {
+        buffers[i] = new Float32Array(Math.max(2 * old.length, start + x.length, 16 * width));
+        buffers[i].set(old);
       }
-      buffer.set(x, start);
-      return buffer;
+      buffers[i].set(x, start);
     });
-    return mine.buffers;
+    return buffers;
   }
   /** Put the last n inputs of `layer`, zeros first, before x. */
   with_past(layer, x, n, width) {
@@ -376,11 +369,9 @@ class GatedFeedForward extends FeedForward {
 }
 
 /** Attention whose queries are made from its keys: K = conv(x W_K), then Q = K W_Q. */
-class SharedQueryKeyAttention extends MultiHeadAttention {
+class SharedQueryKeyAttention extends MultiDConvHeadAttention {
   constructor(weights, d_model, n_heads, options) {
-    super(weights, { d_model, n_heads });
-    this.conv_k = new CausalDepthwiseConv(weights.of("conv_k"), d_model, n_heads, options);
-    this.conv_v = new CausalDepthwiseConv(weights.of("conv_v"), d_model, n_heads, options);
+    super(weights, d_model, n_heads, { convolve: "kv", ...options });
   }
   project(x, cache) {
     const k = this.conv_k.forward(this.key(x), cache);
@@ -451,10 +442,7 @@ class NaiveUpSampling {
   /** k vectors from each. */
   expand(short) {
     const { d_model: D, factor: k } = this, y = new Float32Array(k * short.length);
-    for (let i = 0; i < k * short.length; i += D) {
-      const from = Math.floor(i / (k * D)) * D;
-      y.set(short.subarray(from, from + D), i);
-    }
+    for (let i = 0; i < y.length; i++) y[i] = short[Math.floor(i / (k * D)) * D + (i % D)];
     return y;
   }
   forward(x, short, cache) {
@@ -621,8 +609,8 @@ class GMLPBlock {
     this.norm = LayerNorm(weights.of("norm"), d_model);
     this.up = Linear(weights.of("up"), d_model, d_ff);
     this.down = Linear(weights.of("down"), gate.d_out, d_model);
-    const tiny = () => new TinyAttention(weights.of("attention"), d_model, gate.d_out, d_attention);
-    this.attention = d_attention === null ? null : tiny();
+    this.attention = d_attention === null ? null
+      : new TinyAttention(weights.of("attention"), d_model, gate.d_out, d_attention);
   }
   forward(x, cache) {
     const normed = this.norm(x), attended = this.attention?.forward(normed, cache);
@@ -744,6 +732,12 @@ function from_float16(halves) {
   return floats;
 }
 
+function bytes_of(base64) {
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes.buffer;
+}
+
 /** The tensors of a safetensors file: length of the header, header, numbers. */
 function read_safetensors(buffer) {
   const bad = (why) => new Error(`model.safetensors does not hold weights: ${why}; expected a safetensors file`);
@@ -815,5 +809,5 @@ class Vocabulary {
   }
 }
 
-return { Cache, Vocabulary, build_model, draw, gelu, generator, likeliest, read_safetensors, require, softmax };
+return { Cache, Vocabulary, build_model, bytes_of, draw, gelu, generator, likeliest, read_safetensors, require, softmax };
 }

@@ -4,7 +4,7 @@
  */
 (() => {
 "use strict";
-const { make, labelled, spoken, glyph, percent, fetch_shipped } = model_parts;
+const { make, labelled, spoken, glyph, percent, as_sentence, fetch_shipped } = model_parts;
 const { Steps, Traced, array, largest_size, product, shown, total } = token_steps;
 const MOST = 24;  // characters
 const LEVELS = 6;  // shades of a cell, on each side of 0
@@ -216,8 +216,7 @@ class TokenPage {
   act() {
     this.error.textContent = "";
     this.turn = this.turn.then(() => this.walk()).catch((error) => {
-      const said = error.message.replace(/^(the|a|an) /, (word) => word[0].toUpperCase() + word.slice(1));
-      this.error.textContent = /[.?!…]$/.test(said) ? said : `${said}.`;
+      this.error.textContent = as_sentence(error.message);
       this.status.textContent = "";
     });
     return this.turn;
@@ -230,7 +229,7 @@ class TokenPage {
     }
     const traced = this.traced[name], { layers, config: { n_heads } } = traced;
     traced.read(text);
-    const within = (i, n) => (i >= 0 && i < n ? i : n - 1);  // an address may ask for anything
+    const within = (i, n) => (Number.isInteger(i) && i >= 0 && i < n ? i : n - 1);  // an address may ask for anything
     state.place = within(state.place, traced.characters.length);
     state.layer = within(state.layer, layers.length);
     state.head = within(state.head, n_heads);
@@ -239,10 +238,10 @@ class TokenPage {
     this.starter.hidden = true;
     this.status.textContent = "Touch a number, or move from one to the next with the arrow keys.";
     this.show_places(traced.characters);
-    this.draw(new Steps(traced, state), name);
+    this.draw(new Steps(traced, state));
     history.replaceState(null, "", `#${new URLSearchParams({ model: name, text, ...state })}`);
   }
-  draw(walk, name) {
+  draw(walk) {
     const before = this.shows, all = [], layer = this.root.querySelector(".token-layer");
     Object.assign(this, { walked: walk, shows: null, held: false });
     const next = { "": "last-norm", before: "long-norm", inside: "short-norm", after: "last-norm" }[walk.part];
@@ -252,10 +251,9 @@ class TokenPage {
       `Layer ${this.state.layer + 1} of ${walk.traced.layers.length}${walk.part === "inside" ? on : ""}`;
     for (const element of this.steps) {
       const { classList } = element, mine = walk.steps.filter(({ step }) => classList.contains(`step-${step}`));
-      const others = /\bfor-/.test(element.className) && !classList.contains(`for-${name}`);
-      classList.toggle("token-other", others || mine.length === 0);
+      classList.toggle("token-other", mine.length === 0);
       element.querySelector(".token-shown")?.remove();
-      if (classList.contains("token-other")) continue;
+      if (mine.length === 0) continue;
       const rows = mine.map((spec) => new Numbers(this, element.querySelector("p").textContent, spec));
       const boxes = classList.contains("step-shorten") ? [windows(walk)] : [];
       element.append(make("div", { class: "token-shown" }, ...boxes, ...rows.map(({ row }) => row)));

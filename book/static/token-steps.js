@@ -10,7 +10,7 @@
 const token_steps = (() => {
 "use strict";
 const { spoken, glyph } = model_parts;
-const { Cache, Vocabulary, build_model, gelu, read_safetensors, softmax } = efficient_transformers();
+const { Cache, Vocabulary, build_model, bytes_of, gelu, likeliest, read_safetensors } = efficient_transformers();
 const TOP = 5;  // characters that may come
 
 /** A number as it is written here: no minus before a zero. */
@@ -51,7 +51,7 @@ function register_forward_hooks(module, hook, name = "") {
 /** A model that ships, and what each of its modules took and gave when it read a text. */
 class Traced {
   constructor({ config, vocabulary, weights }) {
-    this.tensors = read_safetensors(Uint8Array.from(atob(weights), (c) => c.charCodeAt(0)).buffer);
+    this.tensors = read_safetensors(bytes_of(weights));
     this.model = build_model(config, this.tensors);
     this.vocabulary = new Vocabulary(vocabulary);
     register_forward_hooks(this.model, (name, inputs, output) => this.calls.set(name, { inputs, output }));
@@ -193,7 +193,7 @@ class Steps {
     this.norm("second-norm", `${layer}.norm2`, i, "LN(h)");
     const squared = traced.config.activation === "squared-relu", named = squared ? "ReLU, squared" : "ReLU";
     const then = (z) => Math.max(z, 0) ** (squared ? 2 : 1);
-    this.add("hidden", "hidden", traced.took(`${feed_forward}.down`, i, traced.config.d_ff),
+    this.add(squared ? "squared-hidden" : "hidden", "hidden", traced.took(`${feed_forward}.down`, i, traced.config.d_ff),
       this.linear(`${feed_forward}.up`, i, { then, named }));
     this.add("feed-forward", "FFN", added, this.linear(`${feed_forward}.down`, i));
     this.added("output", "y", traced.gave(layer, i, D), [["h", h], ["what the network found", added]]);
@@ -267,12 +267,12 @@ class Steps {
     const { traced, place, D } = this, V = traced.model.vocab_size, { characters } = traced.vocabulary;
     this.norm("last-norm", "norm", place, "LN(y)");
     const last = traced.gave("norm", place, D), E = traced.weight("embedding").data;
-    const logits = traced.logits.subarray(place * V, (place + 1) * V), p = softmax(Float64Array.from(logits));
-    const top = [...logits.keys()].sort((a, b) => logits[b] - logits[a]).slice(0, TOP);
+    const logits = traced.logits.subarray(place * V, (place + 1) * V), [order, p] = likeliest(logits, 1, V);
+    const top = order.slice(0, TOP);
     this.add("logits", "logits", Float32Array.from(top, (token) => logits[token]), (n) => sum(
       `${D} products: the last vector × the character’s embedding`,
       array(D, (c) => [`channel ${c}`, last[c], E[top[n] * D + c]])),
-    { list: top.map((token) => [characters[token], p[token]]), what: (n) => `Logit of ${spoken(characters[top[n]])}` });
+    { list: top.map((token, n) => [characters[token], p[n]]), what: (n) => `Logit of ${spoken(characters[top[n]])}` });
   }
 }
 

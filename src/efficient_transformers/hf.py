@@ -147,9 +147,11 @@ class BookForCausalLM(transformers.GenerationMixin, transformers.PreTrainedModel
             use_cache: return a cache, for the next call.
             num_items_in_batch: what the sum of losses is divided by; None is the number of labels.
         """
+        for name, value in (("use_cache", use_cache), ("cache", cache)):
+            none = f"{'False' if name == 'use_cache' else None} beside labels: a cache passes no gradient"
+            require(labels is None or not value, name, value, none)
         if use_cache and cache is None:
             cache = BookCache(len(input_ids))
-        require(labels is None or cache is None, "use_cache", True, "False beside labels: a cache passes no gradient")
         if attention_mask is not None:
             check_mask(attention_mask, padded=labels is not None)
         logits = self.model(input_ids, None if cache is None else cache.cache)  # (B, T, V)
@@ -188,7 +190,7 @@ def check_mask(mask: Tensor, padded: bool) -> None:
     zeros = mask == 0
     harmless = (zeros[:, 1:] >= zeros[:, :-1]).all() if padded else ~zeros.any()
     expected = "ones: prompts of equal length" if not padded else "ones, and zeros at the end of rows alone"
-    require(bool(harmless), "attention_mask", mask, expected)
+    require(bool(harmless), "attention_mask", f"a mask with {int(zeros.sum())} zeros", expected)
 
 
 def wrap(model: LanguageModel) -> BookForCausalLM:

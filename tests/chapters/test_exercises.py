@@ -9,6 +9,7 @@ import torch
 from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers.book.exercises import CHECKS, check, trained
+from efficient_transformers.studies.sides import Side
 from tools.notebooks import run_notebooks
 
 CALL = re.compile(r'check\("([\d.]+)", answer\)')
@@ -121,3 +122,18 @@ def test_an_answer_that_stops_is_reported_and_an_unknown_exercise_refused(capsys
     assert "stopped in line 9: ZeroDivisionError" in verdict("2.1", "\ndef answer(*_):\n    return 1 / 0", capsys)
     with pytest.raises(ValueError, match=r"number is '9\.9'"):
         check("9.9", 1)
+
+
+@pytest.mark.parametrize("n_layers", [4, 2])
+def test_what_chapter_7_makes_is_what_was_judged(n_layers):
+    (made,) = [cell.source for cell in run_notebooks.source("07-your-own").cells if "def variant(" in cell.source]
+    space = {}
+    exec(PREAMBLE + made.partition("small = ")[0], space)
+    built = []
+    for build in (space["variant"], Side.of("build", "experiments/own.py:build").build):
+        torch.manual_seed(0)
+        built.append(build(65, n_layers=n_layers))
+    first, second = built
+    assert [name for name, p in first.state_dict().items() if not torch.equal(p, second.state_dict()[name])] == []
+    tokens = torch.randint(65, (1, 9))
+    assert torch.equal(first(tokens), second(tokens))

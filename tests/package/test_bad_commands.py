@@ -224,6 +224,18 @@ LINES = {
     ("train", "perceiver"): "name is 'perceiver'",
     ("train", ""): "name is ''",
     ("train", "primer-ez", "--init", "model"): "name is 'primer-ez'",
+    # a comparison
+    ("compare",): "the following arguments are required: build",
+    ("compare", "nowhere.py:build"): "build is 'nowhere.py:build'; expected one of transformer",
+    ("compare", "fox.txt:build"): "build is 'fox.txt:build'",
+    ("compare", "primer-ez", "--against", "perceiver"): "against is 'perceiver'",
+    ("compare", "primer-ez", "--shard", "2/2"): "shard is (2, 2)",
+    ("compare", "primer-ez", "--shard", "one"): "shard is 'one'; expected two numbers",
+    ("compare", "primer-ez", "--shard", "0/2"): "out is None; expected a folder that all processes share",
+    ("compare", "primer-ez", "--minutes", "nan"): "minutes is nan; expected a finite number",
+    ("compare", "primer-ez", "--corpus", "none.txt"): "none.txt",
+    ("compare", "primer-ez", "--corpus", "fox.txt"): "expected at least 4,096 tokens",
+    ("compare", "primer-ez", "--seq-len", "15"): "seq_len is 15; expected an even number whose half divides 1024",
     # numbers
     **{tuple(more(f"--{size}", "x")): f"--{size}" for size in (
         "steps", "batch-size", "seq-len", "warmup-steps", "eval-every", "eval-batches", "seed", "checkpoint-every",

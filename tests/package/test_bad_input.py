@@ -236,6 +236,8 @@ BAD = {
         lambda: cost_model(nn.Linear(2, 2), 5), TypeError, ["body is 'Linear'", "a Stack or an Hourglass"]),
     "a cache of something else": (
         lambda: cache_bytes(nn.Linear(2, 2), 5), TypeError, ["body is 'Linear'", "a Stack or an Hourglass"]),
+    "cache_bytes of another layer": (
+        lambda: cache_bytes(Stack([nn.Linear(2, 2)]), 5), TypeError, ["a layer is 'Linear'", "one of the book's"]),
     "a cost of another layer": (
         lambda: cost_model(Stack([nn.Linear(2, 2)]), 5), TypeError, ["a layer is 'Linear'", "one of the book's"]),
     "unknown corpus": (

@@ -393,6 +393,12 @@ def test_a_rate_at_which_training_breaks_down_is_recorded_and_does_not_end_the_s
         execute_trial(study, Trial(study.entries[0], "reported", 4e-3, 0), show_progress=False)
 
 
+def test_a_reported_run_whose_score_is_not_finite_is_no_record(monkeypatch):
+    monkeypatch.setattr(trials, "scored", lambda *_: {"part": "test", "loss": None})
+    with pytest.raises(FloatingPointError, match=r"a score of .*, seed 0, is not finite"):
+        execute_trial(STUDY, Trial(ONE, "reported", 4e-3, 0), show_progress=False)
+
+
 @pytest.mark.parametrize("of", [1, 2, 5])
 def test_shards_overlap_nowhere_and_leave_nothing_out(of):
     studies = list(STUDIES.values())

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from axe import violations
+from axe import too_small, violations
 from helpers import randomize
 from playwright.sync_api import Error, expect
 
@@ -418,30 +418,6 @@ def home(site):
         yield address
 
 
-@pytest.fixture
-def visit(page):
-    """Open a page in a tab of its own, which must not complain."""
-    tabs = []
-
-    def open_tab(address, script="", errors_expected=False, **options):
-        context = page.context.browser.new_context(**options)
-        tab, complaints = context.new_page(), []
-        if script:
-            tab.add_init_script(script)
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
-        tab.asked = []
-        tab.on("request", lambda request: tab.asked.append(request.url))
-        tab.goto(address)
-        tabs.append((context, complaints, errors_expected))
-        return tab
-
-    yield open_tab
-    for context, complaints, errors_expected in tabs:
-        context.close()
-        assert errors_expected or not complaints, complaints
-
-
 def settled(tab):
     """Wait until the page has done what it was asked."""
     tab.evaluate("async () => { const { app } = document.querySelector('.models'); await app.turn; }")
@@ -726,8 +702,6 @@ def test_the_pages_are_for_all(visit, home, kind):
     press(tab, {"write": "Step", "read": "Read it"}[kind])
     assert violations(tab) == []
     assert tab.evaluate("document.scrollingElement.scrollWidth") <= 390
-    small = """() => [...document.querySelectorAll("button, select, textarea, input")]
-        .filter(e => e.getClientRects().length && e.getBoundingClientRect().height < 24).map(e => e.outerHTML)"""
-    assert tab.evaluate(small) == []
+    assert too_small(tab) == []
     plain = visit(f"{home}/{kind}.html", java_script_enabled=False)
     assert "run in JavaScript, which this browser does not" in plain.locator("noscript").inner_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from axe import violations
 from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
+from efficient_transformers.layers.hourglass import parse_hierarchy
+from efficient_transformers.studies.cost import cache_bytes, cost_model, effective_parameters, multiply_adds
 from tools.make import browser
 from tools.site import costs
 
@@ -22,10 +25,15 @@ HIERARCHIES = (None, "1@1 2@4 1@1", "0@1 1@3 0@1", "2@1 0@5 2@1", "2@1 4@2 8@6 4
 ASK = """([family, at, T]) => cost_model(family, {
     d_model: at.D, n_heads: at.H, n_layers: at.L, d_ff: at.F ?? 4 * at.D, vocab_size: at.V,
     hierarchy: at.hierarchy, resampling: at.resampling}, T)"""
+PARSE = """hierarchy => {
+    try { const { n_layers, factors } = cost_model.parse_hierarchy(hierarchy); return [n_layers, factors]; }
+    catch (error) { return error.message; }
+}"""
 SHOWN = """() => Object.fromEntries([...document.querySelectorAll("tr[data-model]")].map(row => [row.dataset.model,
     Object.fromEntries([...row.querySelectorAll("td")].map(cell => [cell.dataset.what,
         Number(cell.querySelector("data").value)]))]))"""
-TEXTS = """() => [...document.querySelectorAll(".cost-table td")].map(e => e.innerText.replace(/\\s+/g, " "))"""
+TEXTS = """() => Object.fromEntries([...document.querySelectorAll("tr[data-model]")].map(row => [row.dataset.model,
+    [...row.querySelectorAll("td")].map(cell => cell.innerText.replace(/\\s+/g, " "))]))"""
 
 needs_site = pytest.mark.skipif(not PAGE.exists(), reason="no built book: run `make book`")
 needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
@@ -59,12 +67,38 @@ def settings():
             yield family, at, {"hierarchy": hierarchy, "resampling": resampling}, options
 
 
+def of_package(model, T):
+    """What the package says that a model costs, asked without the code that fills the page."""
+    return {
+        "parameters": effective_parameters(model),
+        "multiply_adds": multiply_adds(model, T),
+        "activation_bytes": T * cost_model(model.body, T).activation_bytes,
+        "cache_bytes": cache_bytes(model.body, T),
+    }
+
+
+def table(sizes, resampling="simplest"):
+    """Of each family, what the package says."""
+    options = {"hourglass": costs.RESAMPLINGS[resampling][1]}
+    models = {family: costs.model_of(family, sizes, **options.get(family, {})) for family in costs.FAMILIES}
+    return {family: of_package(model, sizes["T"]) for family, model in models.items()}
+
+
+def as_text(expected):
+    """Its numbers as a reader sees them."""
+    theirs = expected[costs.BASELINE]
+    return {
+        family: [f"{costs.rounded(x, what)} {costs.ratio(x, theirs[what])}" for what, x in of.items()]
+        for family, of in expected.items()
+    }
+
+
 @needs_browser
 def test_the_closed_forms_of_the_page_are_those_of_the_package(chromium):
     tab = chromium.new_page()
     tab.add_script_tag(path=STATIC / "cost.js")
     for family, at, asked, options in settings():
-        expected = costs.costs_of(costs.model_of(family, at, **options), at["T"])
+        expected = of_package(costs.model_of(family, at, **options), at["T"])
         assert tab.evaluate(ASK, [family, at | asked, at["T"]]) == pytest.approx(expected, rel=1e-9), (
             family,
             at,
@@ -73,35 +107,52 @@ def test_the_closed_forms_of_the_page_are_those_of_the_package(chromium):
     tab.close()
 
 
+@needs_browser
+def test_a_hierarchy_is_read_as_the_package_reads_it(chromium):
+    """And refused where it refuses it, with a sentence that names what is wrong."""
+    tab = chromium.new_page()
+    tab.add_script_tag(path=STATIC / "cost.js")
+    chance = random.Random(0)
+    tried = set(filter(None, HIERARCHIES)) | {"", "1", "@", "1@1", "1@1 1@1", " 2@1  1@3 2@1 "}
+    for _ in range(300):
+        levels = [f"{chance.randint(0, 3)}@{chance.choice((1, 1, 2, 3, 4, 6))}" for _ in range(chance.randint(1, 3))]
+        tried.add(" ".join(levels + chance.choice((levels[-2::-1], levels[-2::-1], levels[::-1], levels))))
+    tried |= {"1@1 1@-2 1@1", "1@1 1.5@2 1@1", "1@1 x@2 1@1", "1@1 1@2@2 1@1", "1@1 1@ 1@1", "1@0 1@2 1@0"}
+    good = 0
+    for hierarchy in sorted(tried):
+        found = tab.evaluate(PARSE, hierarchy)
+        try:
+            expected = [*parse_hierarchy(hierarchy)]
+        except ValueError:
+            assert re.fullmatch(r"[“FT].+; expected .+\.", found), (hierarchy, found)
+        else:
+            good += 1
+            assert found == expected, hierarchy
+    assert 20 < good < len(tried) - 20
+    tab.close()
+
+
 @pytest.fixture
-def page(chromium):
-    context = chromium.new_context(viewport={"width": 1440, "height": 900})
-    tab = context.new_page()
-    tab.on("pageerror", lambda error: pytest.fail(str(error)))
-    yield tab
-    context.close()
+def page(visit):
+    return visit("about:blank", viewport={"width": 1440, "height": 900})
 
 
 @needs_site
 @needs_browser
 def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
     page.goto(PAGE.as_uri())
-    before = page.evaluate(TEXTS)
+    before = as_text(table(costs.SIZES))
+    assert page.evaluate(TEXTS) == before
     page.get_by_label("Tokens T").fill("1000")
     page.get_by_label("Layers", exact=True).fill("6")
     page.get_by_label("Its resampling").select_option("attention")
     page.get_by_role("radio", name="dense gMLP").check()
-    sizes = costs.SIZES | {"T": 1000, "L": 6}
-    expected = {
-        family: costs.costs_of(
-            costs.model_of(family, sizes, **(costs.RESAMPLINGS["attention"][1] if family == "hourglass" else {})), 1000
-        )
-        for family in costs.FAMILIES
-    }
+    expected = table(costs.SIZES | {"T": 1000, "L": 6}, "attention")
     shown = page.evaluate(SHOWN)
     assert shown.keys() == expected.keys()
     for family, of in expected.items():
         assert shown[family] == pytest.approx(of, rel=1e-9), family
+    assert page.evaluate(TEXTS) == as_text(expected)
     expect(page.locator(".said")).to_contain_text("dense gMLP (12 blocks) at 1,000 tokens: ")
     assert page.url.endswith("#T=1000&L=6&resampling=attention&model=dense-gmlp")
     page.reload()
@@ -111,8 +162,7 @@ def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
     assert page.evaluate(TEXTS) == before
     assert "#" not in page.url
     page.get_by_role("button", name="GPT-2’s").click()
-    gpt = costs.model_of("transformer", {"T": 1024, "D": 768, "L": 12, "H": 12, "V": 50257})
-    assert page.evaluate(SHOWN)["transformer"] == pytest.approx(costs.costs_of(gpt, 1024), rel=1e-9)
+    assert page.evaluate(TEXTS) == as_text(table({"T": 1024, "D": 768, "L": 12, "H": 12, "V": 50257}))
 
 
 @needs_site
@@ -123,8 +173,12 @@ def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
         ("Layers", "0", "This is 0; expected a whole number from 1 to 1,000."),
         ("Tokens T", "", "This is not a number; expected a whole number from 1 to 1,000,000."),
         ("Tokens T", "2.5", "This is 2.5; expected a whole number from 1 to 1,000,000."),
-        ("Width D", "130", "This is 130; expected a multiple of 4, the heads."),
-        ("Heads", "128", "Each of 128 heads has 1 channels; expected an even number, for rotary positions."),
+        ("Width D", "130", "130 channels do not divide among 4 heads; expected a multiple of 4."),
+        (
+            "Heads",
+            "128",
+            "128 channels among 128 heads are 1 each; expected an even number each, for rotary positions.",
+        ),
         ("Hidden channels", "511", "This is 511; expected an even number, which gMLP’s gate splits."),
         ("Vocabulary", "-3", "This is -3; expected a whole number from 1 to 10,000,000."),
         ("Hourglass as layers@factor", "1@1 2", "“2” is no stack; expected layers@factor, such as 2@4."),
@@ -151,7 +205,7 @@ def test_what_does_not_fit_is_said_beside_its_field_and_the_last_numbers_stay(pa
 @needs_browser
 def test_an_address_that_does_not_fit_is_told_and_the_first_sizes_are_there(page):
     page.goto(f"{PAGE.as_uri()}#D=130&model=nobody&shows=nothing&T=512")
-    expect(page.locator("#wrong-D")).to_have_text("This is 130; expected a multiple of 4, the heads.")
+    expect(page.locator("#wrong-D")).to_have_text("130 channels do not divide among 4 heads; expected a multiple of 4.")
     assert page.locator(".drawing .line").count() == len(costs.FAMILIES)
     page.get_by_label("Width D").fill("256")
     expect(page.locator(".said")).to_contain_text("Transformer (4 layers) at 512 tokens: the baseline")
@@ -192,20 +246,31 @@ def test_the_page_fits_and_is_reached_by_keyboard(page, width):
 
 @needs_site
 @needs_browser
-def test_without_javascript_the_table_is_there_and_a_sentence_names_the_call(chromium):
-    context = chromium.new_context(java_script_enabled=False)
-    tab = context.new_page()
-    tab.goto(PAGE.as_uri())
+def test_without_javascript_the_table_is_there_and_a_sentence_names_the_call(visit):
+    tab = visit(PAGE.as_uri(), java_script_enabled=False)
+    assert tab.evaluate(TEXTS) == as_text(table(costs.SIZES))
     assert tab.locator(".cost-table").is_visible()
     assert tab.locator("noscript p").inner_text().count("multiply_adds(build_model(") == 1
     assert not any(control.is_visible() for control in tab.locator(".cost :is(input, select, button)").all())
-    context.close()
+
+
+@needs_site
+@needs_browser
+def test_on_paper_the_table_and_the_sizes_are_there_and_nothing_to_press(page):
+    page.goto(PAGE.as_uri())
+    page.get_by_label("Tokens T").fill("512")
+    page.set_viewport_size({"width": 665, "height": 980})  # A4 without its margins
+    page.emulate_media(media="print")
+    for there in (page.locator(".cost-table"), page.locator(".drawing svg"), page.get_by_label("Tokens T")):
+        box = there.bounding_box()
+        assert box["width"] > 40
+        assert box["x"] + box["width"] <= 665
+    assert not any(e.is_visible() for e in page.locator(".cost :is(button, [type=radio])").all())
 
 
 @needs_site
 def test_only_this_page_asks_for_the_scripts():
-    asked = [path for path in SITE.rglob("*.html") if "/cost.js" in path.read_text(encoding="utf-8") and path != PAGE]
-    assert asked == []
+    assert [path for path in SITE.rglob("*.html") if "/cost.js" in path.read_text(encoding="utf-8")] == [PAGE]
 
 
 def test_rows_and_titles_are_of_the_package():

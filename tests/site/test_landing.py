@@ -169,6 +169,18 @@ def test_a_picture_stands_where_its_numbers_are():
     assert found[0].parent["aria-label"] == "about a: −0.100, interval −0.200 to +0.100; b: +0.100."
 
 
+@needs_site
+@needs_browser
+@pytest.mark.parametrize("width", [1920, 1440, 1024, 768, 660, 390])
+def test_the_last_card_ends_where_its_list_ends(visit, width):
+    """So that none stands alone beside an empty place."""
+    tab = visit(width=width)
+    right = "all => all.map(e => Math.round(e.getBoundingClientRect().right))"
+    cards, whole = tab.locator(".chapter-cards > li"), tab.locator(".chapter-cards")
+    assert cards.evaluate_all(right)[-1] == whole.evaluate_all(right)[0]
+    assert tab.evaluate("document.scrollingElement.scrollWidth") <= width
+
+
 def test_each_chapter_has_an_emblem_and_one_without_stops_the_build():
     drawn = [emblems.emblem(name) for name in landing.in_the_book()]
     assert len(set(drawn)) == len(emblems.EMBLEMS)

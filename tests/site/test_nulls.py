@@ -23,6 +23,11 @@ LINES = [line for lines in nulls.SAYS["parts"].values() for line in lines]
 needs_site = pytest.mark.skipif(not PAGE.exists(), reason="no built book: run `make book`")
 
 
+def pairs_of(line):
+    """The pairs that a line rests on, drawn or not: a list and two models each."""
+    return [pair for pairs in (line["rows"].values(), *line.get("also", {}).values()) for pair in pairs]
+
+
 def named(line):
     return f"{line['section']} {line['came'][:40]}"
 
@@ -52,7 +57,7 @@ def one_way(found: Comparison):
 
 @pytest.mark.parametrize("line", LINES, ids=named)
 def test_a_line_says_what_the_records_say(line):
-    assert line["verdict"] in nulls.VERDICTS
+    assert {line["verdict"], *line.get("also", ())} <= intervals.CLASSES.keys()
     for found in nulls.rows_of(line).values():
         assert found.told_apart == (line["verdict"] != "not told apart") == (not found.low <= 0 <= found.high)
         assert found.mean < 0 if line["verdict"] == "lower" else found.mean > 0 or line["verdict"] == "not told apart"
@@ -61,21 +66,38 @@ def test_a_line_says_what_the_records_say(line):
 @pytest.mark.parametrize("line", LINES, ids=named)
 def test_its_intervals_are_those_that_a_study_prints(line):
     """So its list is the one that the study has declared, with all of its pairs."""
-    if line["link"].endswith("#fig-s3-3"):  # a figure without a table: its interval is in words, of eight pairs
-        assert all(0.0215 < (c.high - c.low) / 2 < 0.0235 for c in nulls.rows_of(line).values())
-        assert len(nulls.compared("kinds of resampling")) == 8
-        return
-    for label, found in nulls.rows_of(line).items():
-        assert any(form in printed() for form in as_printed(found)), (label, as_printed(found))
+    for name, *pair in pairs_of(line):
+        found = nulls.compared(name)
+        comparison = found[tuple(pair)]
+        if line["at"] == "fig-s3-3":  # a figure without a table: its interval is in words, of eight pairs
+            assert 0.0215 < (comparison.high - comparison.low) / 2 < 0.0235
+            assert len(found) == 8
+        elif name == "opponents of a gate that starts shut":  # asserted in a cell: each mean with its verdict
+            says = ", ".join(f'("{c.mean:+.3f}", {c.told_apart})' for c in found.values())
+            assert f"[\n    {says}]" in (ROOT / "book" / "studies" / "s4-gates.md").read_text(encoding="utf-8")
+        else:
+            assert any(form in printed() for form in as_printed(comparison)), as_printed(comparison)
 
 
 def test_a_line_that_the_records_do_not_bear_out_stops_the_build():
     for line in LINES:
-        for wrong in set(nulls.VERDICTS) - {line["verdict"]}:
+        for wrong in intervals.CLASSES.keys() - {line["verdict"]}:
             with pytest.raises(ValueError, match=f"expected '{wrong}', one of"):
                 nulls.rows_of(copy.deepcopy(line) | {"verdict": wrong})
+        for verdict, pairs in line.get("also", {}).items():
+            for pair in pairs:
+                for wrong in intervals.CLASSES.keys() - {verdict}:
+                    with pytest.raises(ValueError, match=f"^{re.escape(' − '.join(pair[1:]))} .*expected '{wrong}'"):
+                        nulls.rows_of(line | {"also": {wrong: [pair]}})
     with pytest.raises(ValueError, match="'nobody' is not among the runs"):
         nulls.found_in(["500 steps"], "nobody")
+
+
+def test_each_list_and_each_group_of_runs_is_used():
+    assert {name for line in LINES for name, *_ in pairs_of(line)} == nulls.SAYS["lists"].keys()
+    lists = nulls.SAYS["lists"].values()
+    runs = {runs for of in lists for runs in (*of["runs"], *([of["minus"]] if "minus" in of else []))}
+    assert runs == nulls.SAYS["runs"].keys()
 
 
 def test_no_number_of_a_result_is_written_by_hand():
@@ -92,6 +114,8 @@ def test_the_page_has_each_line_with_its_picture_and_its_link():
     page = BeautifulSoup(PAGE.read_text(encoding="utf-8"), "html.parser")
     items = page.select(".nulls > li")
     assert len(items) == len(LINES) == int(nulls.count()) <= 25
+    assert f"{len(items)} with their runs, and more at the end" in page.article.get_text()
+    assert page.select("#guesses-that-a-closer-look-refuted li")
     for item, line in zip(items, LINES, strict=True):
         rows = nulls.rows_of(line)
         means = [mark.get_text() for mark in item.select(".intervals > div:not(.ends) > b")]

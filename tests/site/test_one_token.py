@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from axe import violations
+from axe import too_small, violations
 from playwright.sync_api import expect
 
 from efficient_transformers.layers.attention import Attention
@@ -85,7 +85,7 @@ def expected(model, seen, place, name, head):
         add("up-sample", gave["body.up_sample"][0, place])
     add("stream", took[name][0, i])
     if f"{name}.attention" in attended:
-        attention = model.get_submodule(f"{name}.attention")
+        attention, squared = model.get_submodule(f"{name}.attention"), model.config.get("activation") == "squared-relu"
         add("norm", gave[f"{name}.norm1"][0, i])
         for part in ("query", "key", "value"):
             add("project", attention.split(gave[f"{name}.attention.{part}"])[0, head, i])
@@ -102,7 +102,7 @@ def expected(model, seen, place, name, head):
         add("attention", gave[f"{name}.attention"][0, i])
         add("residual", took[f"{name}.norm2"][0, i])
         add("second-norm", gave[f"{name}.norm2"][0, i])
-        add("hidden", took[f"{name}.feed_forward.down"][0, i])
+        add("squared-hidden" if squared else "hidden", took[f"{name}.feed_forward.down"][0, i])
         add("feed-forward", gave[f"{name}.feed_forward"][0, i])
     else:
         gate = model.get_submodule(f"{name}.gate")
@@ -122,25 +122,13 @@ def expected(model, seen, place, name, head):
 
 
 @pytest.fixture
-def visit(chromium, address):
-    """Open the page in a tab of its own, which must not complain; `asked` is what it loaded."""
-    contexts, complaints = [], []
+def walk(visit, address):
+    """Open the page, by default as it is served."""
 
-    def open_tab(where=address, anchor="", **options):
-        context = chromium.new_context(**{"reduced_motion": "reduce"} | options)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
-        tab.asked = []
-        tab.on("request", lambda request: tab.asked.append(request.url))
-        browser.visit(tab, f"{where}/{PAGE}{anchor}")
-        return tab
+    def open_page(anchor="", where=address, **options):
+        return visit(f"{where}/{PAGE}{anchor}", **{"reduced_motion": "reduce"} | options)
 
-    yield open_tab
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    return open_page
 
 
 def settled(tab):
@@ -154,12 +142,12 @@ def begin(tab):
 
 
 @pytest.mark.parametrize("name", one_token.SHOWN)
-def test_every_number_is_pytorch_s_and_every_sum_adds_up(visit, name, monkeypatch):
+def test_every_number_is_pytorch_s_and_every_sum_adds_up(walk, name, monkeypatch):
     model, vocabulary = load(Path(name))
     seen = hooked(model, vocabulary.encode(TEXT), monkeypatch)
     layers = layers_of(model)
     settings = [(place, layer, (place + layer) % 4) for place in (0, 1, 8, 21) for layer in range(len(layers))]
-    found = visit().evaluate(WALK, [name, TEXT, settings])
+    found = walk().evaluate(WALK, [name, TEXT, settings])
     for (place, layer, head), steps in zip(settings, found, strict=True):
         wanted = expected(model, seen, place, layers[layer], head)
         by_step = defaultdict(list)
@@ -173,9 +161,9 @@ def test_every_number_is_pytorch_s_and_every_sum_adds_up(visit, name, monkeypatc
                 assert (one - other).abs().max() <= 1e-4, (step, place, layer)
 
 
-def test_the_page_describes_each_step_once_and_links_to_its_equation(visit):
+def test_the_page_describes_each_step_once_and_links_to_its_equation(walk):
     """Of each model, the steps that have numbers are those that are in sight."""
-    tab = visit()
+    tab = walk()
     for name in one_token.SHOWN:
         tab.evaluate(WALK, [name, TEXT, [[5, 0, 0]]])
         steps = tab.evaluate("[...new Set(document.querySelector('.token-walk').app.walked.steps.map(s => s.step))]")
@@ -188,12 +176,12 @@ def test_the_page_describes_each_step_once_and_links_to_its_equation(visit):
 
 
 @pytest.mark.parametrize("from_disk", [False, True])
-def test_what_the_build_recorded_is_what_a_press_brings_to_life(visit, address, from_disk):
+def test_what_the_build_recorded_is_what_a_press_brings_to_life(walk, address, from_disk):
     """Nothing is loaded before; afterwards the same numbers stand at the same places."""
-    tab = visit(SITE.as_uri() if from_disk else address)
+    tab = walk(where=SITE.as_uri() if from_disk else address)
     looks = """() => [...document.querySelectorAll(".token-step")].filter(e => e.checkVisibility()).map(e => {
-        const { top, height } = e.getBoundingClientRect();
-        return [e.innerText.split(/\\s+/).join(" "), e.querySelectorAll("path").length, height];
+        const { top, height } = e.getBoundingClientRect(), text = e.innerText.split(/\\s+/).join(" ");
+        return { text, strokes: e.querySelectorAll("path").length, top: Math.round(top + scrollY), height };
     })"""
     before, said = tab.evaluate(looks), tab.locator(".token-sum").inner_text()
     assert [url for url in tab.asked if "/weights/" in url] == []
@@ -204,8 +192,8 @@ def test_what_the_build_recorded_is_what_a_press_brings_to_life(visit, address, 
     assert said.startswith("q, channel ")
 
 
-def test_a_pointer_shows_a_sum_and_a_press_holds_it(visit):
-    tab = visit()
+def test_a_pointer_shows_a_sum_and_a_press_holds_it(walk):
+    tab = walk()
     begin(tab)
     score, title = tab.locator(".step-scores .token-bars > span").nth(3), tab.locator(".token-sum-title")
     score.hover()
@@ -223,8 +211,8 @@ def test_a_pointer_shows_a_sum_and_a_press_holds_it(visit):
     expect(title).to_contain_text("Logit of ")
 
 
-def test_a_strip_is_one_stop_with_arrow_keys(visit):
-    tab = visit()
+def test_a_strip_is_one_stop_with_arrow_keys(walk):
+    tab = walk()
     begin(tab)
     strips = tab.locator(".token-numbers[role=slider]:visible")
     query = tab.locator(".step-project .token-numbers").first
@@ -251,8 +239,8 @@ def test_a_strip_is_one_stop_with_arrow_keys(visit):
     assert tab.evaluate("document.querySelector('.token-walk').app.state.place") == 17
 
 
-def test_an_hourglass_says_into_which_window_the_token_falls(visit):
-    tab = visit(anchor="#model=hourglass&text=To+be,+or&place=5")
+def test_an_hourglass_says_into_which_window_the_token_falls(walk):
+    tab = walk(anchor="#model=hourglass&text=To+be,+or&place=5")
     settled(tab)
     said = tab.locator(".token-groups small").inner_text()
     assert "falls into window 2, complete at t = 8. Until then it reads window 1, which is tinted." in said
@@ -270,8 +258,16 @@ def test_an_hourglass_says_into_which_window_the_token_falls(visit):
     assert tab.evaluate(order) == ["shorten", "up-sample", "stream"]
 
 
-def test_what_a_model_never_saw_and_an_empty_text_are_refused(visit):
-    tab = visit()
+def test_an_address_may_ask_for_anything(walk):
+    tab = walk("#model=nobody&text=To+be&place=1.5&layer=-1&head=x")
+    settled(tab)
+    state = "(({ place, layer, head }) => [place, layer, head])(document.querySelector('.token-walk').app.state)"
+    assert tab.evaluate(state) == [4, 3, 3]
+    assert tab.url.endswith("#model=transformer&text=To+be&place=4&layer=3&head=3")
+
+
+def test_what_a_model_never_saw_and_an_empty_text_are_refused(walk):
+    tab = walk()
     begin(tab)
     for text, said in (
         ("né", "A character is “é”; expected one of this model’s"),
@@ -287,15 +283,13 @@ def test_what_a_model_never_saw_and_an_empty_text_are_refused(visit):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", one_token.SHOWN)
-def test_it_is_for_all(visit, name, theme):
+def test_it_is_for_all(walk, name, theme):
     """axe, a phone's width, a finger; nothing to press is smaller than one may hit."""
-    tab = visit(anchor=f"#model={name}", viewport={"width": 390, "height": 844}, has_touch=True, color_scheme=theme)
+    tab = walk(anchor=f"#model={name}", viewport={"width": 390, "height": 844}, has_touch=True, color_scheme=theme)
     settled(tab)
     assert violations(tab, ".token-walk") == []
     assert tab.evaluate("document.scrollingElement.scrollWidth") <= 390
-    small = """() => [...document.querySelectorAll(".token-walk :is(button, select, input, [role=slider])")]
-        .filter(e => e.getClientRects().length && e.getBoundingClientRect().height < 24).map(e => e.outerHTML)"""
-    assert tab.evaluate(small) == []
+    assert too_small(tab, ".token-walk") == []
     strip = tab.locator(".step-last-norm .token-numbers")
     strip.evaluate("e => e.scrollIntoView({block: 'start'})")
     strip.tap()
@@ -304,9 +298,11 @@ def test_it_is_for_all(visit, name, theme):
     assert box["y"] + box["height"] <= panel["y"] + 1 or panel["y"] + panel["height"] <= box["y"]
 
 
-def test_without_javascript_the_recorded_numbers_stand_there(visit):
-    tab = visit(java_script_enabled=False)
+def test_without_javascript_the_recorded_numbers_stand_there(walk):
+    tab = walk(java_script_enabled=False)
     assert "register_forward_hook" in tab.locator(".token-walk noscript").inner_text()
     assert tab.locator(".token-cells:visible").count() == 16
+    assert one_token.shown(-0.001) == "0.00"
+    assert one_token.shown(-0.01) == "−0.01"
     assert tab.locator(".token-sum tr").count() == one_token.LARGEST + 1
     assert tab.locator(".token-controls :is(select, input):visible").count() == 0

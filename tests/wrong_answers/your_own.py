@@ -32,8 +32,8 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (model(LAYER, LAYER), "no SpatialGatingUnit"),
         (model(GATE, GATE, GATE, GATE), "no MultiHeadAttention"),
         (model(LAYER, GATE), "expected at most 5 % between them"),
-        (model(GATE, LAYER, GATE, vocab="64"), "the model fails on tokens"),
-        (model(SEES_ALL, LAYER, SEES_ALL), "a leak at length 64"),
+        (model(GATE, LAYER, GATE, vocab="64"), "your model fails on tokens"),
+        (model(SEES_ALL, LAYER, SEES_ALL), "your model leaks at length 64"),
         ("def answer(vocab_size):\n    return vocab_size", "expected a torch.nn.Module"),
     ],
     "7.2": [
@@ -45,7 +45,12 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             "def answer(vocab_size):\n"
             "    return build_model('hourglass', vocab_size=vocab_size, d_model=64, hierarchy='0@1 4@4 0@1')",
-            "your model has 4 layers; expected at least 6",
+            "your model has 4 Transformer layers; expected at least 6",
+        ),
+        (
+            "def answer(vocab_size):\n"
+            "    return build_model('hourglass', vocab_size=vocab_size, d_model=16, hierarchy='0@1 8@4 0@1')",
+            "your model has 16 channels; expected 64",
         ),
         (
             "def answer(vocab_size):\n"
@@ -56,7 +61,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     "7.3": [
         ("def answer(d_model):\n    return MultiHeadAttention(d_model, 4)", "uses MultiHeadAttention"),
         (MIXER.format(mixed="x"), "does not mix"),
-        (MIXER.format(mixed="x.mean(1, keepdim=True).expand_as(x)"), "a leak at length 64"),
+        (MIXER.format(mixed="x.mean(1, keepdim=True).expand_as(x)"), "your model leaks at length 64"),
         (
             MIXER.format(mixed="F.pad(x, (0, 0, 1, 0))[:, :-1]"),
             "output 5 is another: does each layer get the cache?",

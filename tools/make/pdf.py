@@ -31,7 +31,7 @@ TAKE = """([page, pages]) => {
     const article = document.querySelector(".bd-article");
     const home = new URL(document.documentElement.dataset.content_root, location.href).href;
     const name = (path, id) => `${path.replace(/\\.html$/, "").replace(/\\//g, "-")}--${id}`;
-    const left = "script, noscript, template, .headerlink, img[hidden], .models, a:has(.viewcode-link)";
+    const left = "script, noscript, template, .headerlink, img[hidden], a:has(.viewcode-link)";
     article.querySelectorAll(left).forEach((e) => e.remove());
     article.querySelectorAll("details:not(.hide)").forEach((e) => { e.open = true; });
     article.querySelectorAll("a[href]").forEach((e) => {

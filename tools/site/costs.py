@@ -17,9 +17,6 @@ from efficient_transformers.studies.cost import cache_bytes, cost_model, effecti
 
 PAGE = "book/what-would-it-cost"
 MARK = "<!-- costs -->"
-SCRIPTS = ("cost.js", "cost-page.js")
-STYLES = ("models.css", "cost.css")
-TINY = 64  # channels of aMLP's attention
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {  # what a row is called, and how its model is made
     "transformer": ("Transformer", "transformer", {}),
     "swiglu": ("SwiGLU", "primer-ez", {"convolve": "", "activation": "swiglu"}),
@@ -121,8 +118,8 @@ def controls() -> str:
         f'<div class="models-row sizes" role="group" aria-label="Sizes">{"".join(map(control, FIELDS))}</div>'
         '<div class="models-row sizes" role="group" aria-label="The hourglass, and starts">'
         '<div class="field hierarchy"><label>'
-        'Hourglass as layers@factor <input name="hierarchy" list="hierarchies" spellcheck="false" autocomplete="off" '
-        'aria-describedby="wrong-hierarchy"></label><p class="wrong" id="wrong-hierarchy"></p>'
+        'Hourglass as layers@factor <input type="text" name="hierarchy" list="hierarchies" spellcheck="false" '
+        'autocomplete="off" aria-describedby="wrong-hierarchy"></label><p class="wrong" id="wrong-hierarchy"></p>'
         '<datalist id="hierarchies"><option value="1@1 2@2 1@1"></option><option value="1@1 6@8 1@1"></option>'
         '<option value="2@1 4@2 8@6 4@2 2@1"></option></datalist></div>'
         f'<label>Its resampling <select name="resampling">{options}</select></label>'
@@ -162,11 +159,3 @@ def page() -> str:
 def fill(app: Any, docname: str, source: list[str]) -> None:
     if docname == PAGE:
         source[0] = source[0].replace(MARK, f"```{{raw}} html\n{page()}\n```")
-
-
-def add_files(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    if pagename == PAGE:
-        for style in STYLES:
-            app.add_css_file(style, priority=900)  # after those of every page
-        for script in SCRIPTS:
-            app.add_js_file(script, loading_method="defer")

@@ -15,20 +15,23 @@ from html import escape
 from efficient_transformers.studies.evidence import Comparison
 
 Row = Comparison | float  # what was compared with several seeds, or a difference of two runs
+CLASSES = {"lower": "lower", "not told apart": "unsure", "higher": "higher"}  # by verdict; of intervals.css
 
 
 def signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+    """With its sign, which a zero has not."""
+    text = f"{value:+.3f}"
+    return text.replace("-", "−") if float(text) else text[1:]
 
 
 def mean(row: Row) -> float:
     return row.mean if isinstance(row, Comparison) else row
 
 
-def direction(row: Row) -> str:
-    """What gives a row its color; where the interval holds 0 there is none."""
+def verdict(row: Row) -> str:
+    """Which of :data:`CLASSES` the first of two has; a difference of single runs has a direction only."""
     if isinstance(row, Comparison) and not row.told_apart:
-        return "unsure"
+        return "not told apart"
     return "lower" if mean(row) < 0 else "higher"
 
 
@@ -51,7 +54,7 @@ def drawn(rows: Mapping[str, Row], about: str) -> str:
         return f"{100 * (number - left) / width:.1f}%"
 
     lines = [
-        f'<div class="{direction(row)}"><span>{escape(name)}</span><b>{signed(mean(row))}</b>'
+        f'<div class="{CLASSES[verdict(row)]}"><span>{escape(name)}</span><b>{signed(mean(row))}</b>'
         f'<span class="axis"><s style="left:{place(0)}"></s>{marks(row, place)}</span></div>'
         for name, row in rows.items()
     ]

@@ -25,7 +25,7 @@ from efficient_transformers.book.instruments import LeakLab
 from tools.make import repository
 from tools.notebooks import chapters, run_notebooks
 from tools.site import colab_runs, emblems, intervals, models, writing
-from tools.site.intervals import signed
+from tools.site.intervals import signed, verdict
 
 ROOT = Path(__file__).parents[2]
 SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
@@ -70,8 +70,8 @@ def shallow_layers() -> Finding:
     found = evidence.compare(pairs)
     rows = {n: found[f"{HOURGLASS} − baseline, {n} layers"] for n in (8, 4, 3, 2)}
     eight, two = rows[8], rows[2]
-    holds(eight.told_apart and eight.mean < 0, "the hourglass is ahead of eight layers at equal time")
-    holds(two.told_apart and two.mean > 0, "the hourglass is behind two layers at equal time")
+    holds(verdict(eight) == "lower", "the hourglass is ahead of eight layers at equal time")
+    holds(verdict(two) == "higher", "the hourglass is behind two layers at equal time")
     numbers = {"interval": interval(two)}
     words = {8: "eight", 4: "four", 3: "three", 2: "two"}
     return Finding(numbers, {f"{words[n]} plain layers": row for n, row in rows.items()})
@@ -96,8 +96,10 @@ def one_weight_for_a_distance() -> Finding:
     ends, training = study.by_model(study.load_study("gate-kinds"))
     found = evidence.compare({f"{a} − {b}": (ends[a], ends[b]) for a, b in MATRICES})
     pair, near = found["gMLP − dense gMLP"], found["dense gMLP, 8 near − dense gMLP"]
-    holds(pair.told_apart and pair.mean < 0, "a Toeplitz matrix is ahead of a dense one")
-    holds(near.told_apart and pair.mean < near.mean < 0, "a dense one gains a part of that without its far weights")
+    holds(verdict(pair) == "lower", "a Toeplitz matrix is ahead of a dense one")
+    holds(
+        verdict(near) == "lower" and pair.mean < near.mean, "a dense one gains a part of that without its far weights"
+    )
     n = training["gMLP"]["seq_len"]
     numbers = {
         "distances": str(n),
@@ -220,10 +222,3 @@ def write_instrument(app: Any, error: Exception | None) -> None:
         static = Path(app.outdir) / "_static"
         shutil.copy(instruments.FOLDER / "instruments.css", static)
         (static / f"{LeakLab.name}.js").write_text(instruments.script(LeakLab.name), encoding="utf-8")
-
-
-def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    if pagename == PAGE:
-        for style in ("models.css", "intervals.css", "landing.css"):
-            app.add_css_file(style, priority=900)  # after those of every page
-        app.add_js_file("landing.js", loading_method="defer")

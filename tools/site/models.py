@@ -1,4 +1,4 @@
-"""A Sphinx extension for the pages on which models run: their scripts, the models that ship, and their weights.
+"""A Sphinx extension for the pages on which models run: the models that ship, and their weights as scripts.
 
 - A page asks with ``<!-- shipped models -->`` for the options of a menu, with ``<!-- table of models -->`` for a table.
 - Weights become script files, which a page that was opened from a disk can load, and which nothing loads before a
@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,12 @@ def megabytes(name: str) -> str:
     return f"{weights_of(name).stat().st_size / 1e6:.1f} MB"
 
 
-def options() -> str:
-    """The models as the options of a menu, each with how many characters it reads."""
+def options(names: Iterable[str] | None = None) -> str:
+    """Models, by default all that ship, as the options of a menu, each with how many characters it reads."""
     return "".join(
         f'<option value="{name}" data-context="{context_of(name)}">'
         f"{html.escape(TITLES[name])} ({megabytes(name)})</option>"
-        for name in shipped()
+        for name in (shipped() if names is None else names)
     )
 
 
@@ -89,13 +90,10 @@ def as_script(folder: Path) -> str:
     return f"model_arrived({json.dumps(folder.name)}, {json.dumps(model)});\n"
 
 
-def prepare_page(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Scripts and style of the pages with models, on those alone; what they ask for is filled in."""
+def fill_page(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """What a page with models asks for."""
     if pagename not in PAGES:
         return
-    for script in SCRIPTS:
-        app.add_js_file(script, loading_method="defer")
-    app.add_css_file("models.css")
     for asked, given in (("<!-- shipped models -->", options), ("<!-- table of models -->", table)):
         if asked in context["body"]:
             context["body"] = context["body"].replace(asked, given())

@@ -3,13 +3,15 @@
 What is notable:
 - ``book/what-did-not-work.yml`` has the words, the runs and the pairs; no number of a result is written by hand;
 - differences and intervals are those of :func:`compare`, list by list as the studies have them;
-- each line says which verdict its pairs have; one that the records do not bear out stops the build.
+- each line says which verdict its pairs have, and those of the pairs that its words speak of besides; one that the
+  records do not bear out stops the build.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,24 +19,24 @@ from typing import Any
 import yaml
 
 from efficient_transformers.studies import evidence, records
+from tools.notebooks import run_notebooks
 from tools.site import intervals
 
 ROOT = Path(__file__).parents[2]
 PAGE, MARK = "book/what-did-not-work", "<!-- nulls -->"
 SAYS = yaml.safe_load((ROOT / f"{PAGE}.yml").read_text(encoding="utf-8"))
-VERDICTS = ("lower", "higher", "not told apart")
-
 Line = dict[str, Any]
 
 
-def chosen(study: str, steps: Any = (), label: Any = (), without: Any = ()) -> list[records.Record]:
+def chosen(
+    study: str, steps: Collection[int] = (), label: Collection[str] = (), without: Collection[str] = ()
+) -> list[records.Record]:
     """The records of a study with one of these numbers of steps, and with and without these words in their labels."""
-    wanted = [steps] if isinstance(steps, int) else list(steps)
     return [
         record
         for record in records.load_study(study)
         for run in [record["run"]]
-        if (not wanted or run["training"]["steps"] in wanted)
+        if (not steps or run["training"]["steps"] in steps)
         and all(part in run["label"] for part in label)
         and not any(part in run["label"] for part in without)
     ]
@@ -66,26 +68,33 @@ def compared(name: str) -> dict[tuple[str, str], evidence.Comparison]:
     return dict(zip(map(tuple, says["pairs"]), evidence.compare(pairs).values(), strict=True))
 
 
-def verdict(found: evidence.Comparison) -> str:
-    if not found.told_apart:
-        return "not told apart"
-    return "lower" if found.mean < 0 else "higher"
+def checked(line: Line, name: str, pair: list[str], verdict: str) -> evidence.Comparison:
+    """The comparison of a pair, if the records say of it what the line says."""
+    found = compared(name)[tuple(pair)]
+    if intervals.verdict(found) != verdict:
+        raise ValueError(
+            f"{' − '.join(pair)} of {line['expected']!r} is {found}; expected {verdict!r}, one of "
+            f"{[*intervals.CLASSES]}, as book/what-did-not-work.yml says"
+        )
+    return found
 
 
 def rows_of(line: Line) -> dict[str, evidence.Comparison]:
     """The rows of a line's picture.
 
     Raises:
-        ValueError: if the records do not say what the line says.
+        ValueError: if the records do not say what the line says, of these rows or of the pairs in its words alone.
     """
-    rows = {label: compared(name)[ours, theirs] for label, (name, ours, theirs) in line["rows"].items()}
-    for label, found in rows.items():
-        if verdict(found) != line["verdict"]:
-            raise ValueError(
-                f"{label!r} of {line['expected']!r} is {found}; expected {line['verdict']!r}, one of {VERDICTS}, "
-                "as book/what-did-not-work.yml says"
-            )
-    return rows
+    for verdict, pairs in line.get("also", {}).items():
+        for name, *pair in pairs:
+            checked(line, name, pair, verdict)
+    return {label: checked(line, name, pair, line["verdict"]) for label, (name, *pair) in line["rows"].items()}
+
+
+def link(line: Line) -> str:
+    """The study of a line's section, at the table or figure that proves it."""
+    studies = {run_notebooks.number(name): name for name in run_notebooks.studies()}
+    return f"../notebooks/{studies[line['section'].partition('.')[0]]}.html#{line['at']}"
 
 
 def drawn(line: Line) -> str:
@@ -93,9 +102,9 @@ def drawn(line: Line) -> str:
     picture = intervals.drawn(rows_of(line), line["shows"])
     return (
         '<li><div><p><span class="who">{who}</span> {expected}</p><p class="came">{came}</p>'
-        '<p class="more"><a href="../notebooks/studies/{link}">Section {section}</a></p></div>'
+        '<p class="more"><a href="{link}">Section {section}</a></p></div>'
         '<div><p class="shows">{shows}</p>{picture}</div></li>'
-    ).format(**words, link=line["link"], picture=picture)
+    ).format(**words, link=link(line), picture=picture)
 
 
 def page() -> str:
@@ -114,9 +123,3 @@ def count() -> str:
 def fill(app: Any, docname: str, source: list[str]) -> None:
     if docname == PAGE:
         source[0] = re.sub(MARK, lambda _: page(), source[0]).replace("<!-- how many -->", count())
-
-
-def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    if pagename == PAGE:
-        for style in ("intervals.css", "nulls.css"):
-            app.add_css_file(style, priority=900)  # after those of every page

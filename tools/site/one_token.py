@@ -17,12 +17,12 @@ import torch
 from bs4 import BeautifulSoup
 from torch import Tensor
 
+from efficient_transformers import LanguageModel, Vocabulary
 from efficient_transformers.layers.attention import Attention
 from efficient_transformers.training.runs import load
 from tools.site import models
 
 PAGE = "book/one-token"
-SCRIPTS = ("models.js", "model-parts.js", "token-steps.js", "token-page.js")
 SHOWN = ("transformer", "primer-ez", "hourglass", "gmlp")
 MODEL, TEXT, PLACE, LAYER, HEAD = "transformer", "To be, or not to be", 18, 0, 0
 LEVELS, TOP, LARGEST = 6, 5, 4  # shades on each side of 0, characters that may come, terms: as in token-page.js
@@ -48,9 +48,8 @@ class Recorded(NamedTuple):
 
 
 @torch.no_grad()
-def recorded() -> Recorded:
+def recorded(model: LanguageModel, vocabulary: Vocabulary) -> Recorded:
     """The numbers of each step of the page's first setting."""
-    model, vocabulary = load(Path(MODEL))
     taken: dict[str, tuple[Any, ...]] = {}
     given: dict[str, Tensor] = {}
     names: dict[torch.nn.Module, str] = {}
@@ -116,7 +115,7 @@ def recorded() -> Recorded:
 
 
 def shown(x: float, digits: int = 2) -> str:
-    return f"{x:.{digits}f}".replace("-", "−")
+    return f"{x:z.{digits}f}".replace("-", "−")  # no minus before a zero
 
 
 def strip(values: list[float], marked: int | None) -> str:
@@ -202,10 +201,10 @@ def a_sum(channel: int, factors: list[tuple[float, float]]) -> str:
     )
 
 
-def settings() -> str:
+def settings(model: LanguageModel) -> str:
     """What the script of the page begins with, as attributes."""
-    model, _ = load(Path(MODEL))
-    layers = ",".join(f"{layer + 1} of {len(model.body)}" for layer in range(len(model.body)))  # type: ignore[arg-type]
+    n_layers = model.config["n_layers"]
+    layers = ",".join(f"{layer + 1} of {n_layers}" for layer in range(n_layers))
     given = {
         "weights": f"../_static/{models.FOLDER}/",
         "model": MODEL,
@@ -220,29 +219,22 @@ def settings() -> str:
 
 
 def fill(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Scripts, style, settings and the recorded numbers."""
+    """Settings and the recorded numbers."""
     if pagename != PAGE:
         return
-    for script in SCRIPTS:
-        app.add_js_file(script, loading_method="defer")
-    for style in ("models.css", "token.css"):
-        app.add_css_file(style)
-    options = "".join(
-        f'<option value="{name}">{models.TITLES[name]} ({models.megabytes(name)})</option>' for name in SHOWN
-    )
-    steps, channel, factors = recorded()
+    model, vocabulary = load(Path(MODEL))
+    steps, channel, factors = recorded(model, vocabulary)
     body = context["body"]
     for asked, given in (
-        ("<!-- one token -->", settings()),
-        ("<!-- models of one token -->", options),
+        ("<!-- one token -->", settings(model)),
+        ("<!-- models of one token -->", models.options(SHOWN)),
         ("<!-- a sum -->", a_sum(channel, factors)),
     ):
         body = body.replace(asked, given)
     page = BeautifulSoup(body, "html.parser")
     for element in page.select(".token-step"):
-        named = {name.partition("-")[2] for name in element["class"] if name.startswith("for-")}
         step = next(name.removeprefix("step-") for name in element["class"] if name.startswith("step-"))
-        if step in steps and MODEL in (named or {MODEL}):
+        if step in steps:
             pictures = "".join(map(drawn, steps[step]))
             element.append(BeautifulSoup(f'<div class="token-shown">{pictures}</div>', "html.parser"))
         else:

@@ -249,8 +249,3 @@ def list_no_more(app: Any) -> list[Any]:
     for path in modules().values():
         getattr(app.env, "_viewcode_modules", {}).pop(path, None)
     return []
-
-
-def add_style(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    if pagename.startswith(f"{FOLDER}/"):
-        app.add_css_file("source.css")

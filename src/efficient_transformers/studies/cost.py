@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 
 from torch import nn
 
-from ..checks import require, require_int
+from ..checks import require_int
 from ..layers.attention import Attention, MultiHeadAttention
 from ..layers.convolution import CausalDepthwiseConv
 from ..layers.family import Stack, parameter_count
@@ -89,10 +89,9 @@ def cache_bytes(body: nn.Module, seq_len: int) -> int:
         seq_len: tokens read so far, :math:`T`.
 
     Raises:
-        TypeError: for another kind of body.
+        TypeError: for another kind of body, or of layer.
     """
-    require_int("seq_len", seq_len, at_least=1)
-    require(isinstance(body, Stack | Hourglass), "body", type(body).__name__, "a Stack or an Hourglass", TypeError)
+    cost_model(body, seq_len)  # which refuses what neither of them knows
     return 4 * cached_numbers(body, seq_len)
 
 

@@ -54,7 +54,7 @@ def execute_trial(
 
     Raises:
         ValueError: if the study's protocol is not the one that runs are made by.
-        FloatingPointError: if a loss of a reported run is not finite.
+        FloatingPointError: if a loss or a score of a reported run is not finite.
     """
     require(study.protocol == PROTOCOL, "the protocol", study.protocol, f"{PROTOCOL}: older studies are complete")
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -98,7 +98,9 @@ def execute_trial(
     }
     if trial.role == "reported":
         first, targets = trial.seed == entry.seeds[0], targets_of(entry, TEST_TARGETS)
-        record["test"] = scored(model, corpus, entry.scored, entry.seq_len, targets, first)
+        record["test"] = test = scored(model, corpus, entry.scored, entry.seq_len, targets, first)
+        if None in (test["loss"], validation["loss"]):
+            raise FloatingPointError(f"a score of {entry.label!r}, seed {trial.seed}, is not finite")
     return record | {"device": device()} | environment()
 
 

@@ -17,11 +17,11 @@ from ...layers.resampling import Shortening
 from ...layers.transformer import FeedForward, TransformerLayer
 from ...models import LanguageModel, build_model, initialize
 from ...studies import screening
-from .checking import close, exercise, expect, show_leaks
+from .checking import exercise, expect, show_leaks
 from .numbers import Field, Mistake, Numbers, Question, question
 
 V, T = 65, 64
-LONG = 256  # tokens at which work is counted
+LONG = 256  # tokens at which the work of windows is counted
 
 
 def plain() -> LanguageModel:
@@ -33,26 +33,24 @@ def expect_honest(model: Any) -> None:
     """Raise WrongAnswerError, after the leak map, for a model that makes no logits, leaks, or decodes to others."""
     tokens = torch.randint(V, (2, T), generator=torch.Generator().manual_seed(0))
     try:
-        screening.require_logits(model, tokens, V)
-        screening.check_leaks(model, T, V)
+        screening.require_logits("your model", model, tokens, V)
+        screening.check_leaks(model, T, V, "your model")
     except screening.LeakError as leak:
         if leak.reads is not None:
             show_leaks("your variant", leak.reads.double())
         expect(False, str(leak))
     except (TypeError, ValueError) as error:
         expect(False, str(error))
-    model = screening.Probe(model, V, training=False).model  # a copy whose weights have moved: none is zero
+    model = screening.Probe(model, V, T, training=False).model  # a copy whose weights have moved: none is zero
     cache = Cache(2)
     try:
         pieces = [model(piece, cache) for piece in torch.split(tokens, [5, 1, 1, T - 7], dim=1)]
     except TypeError as error:
         expect(False, f"your model does not read piece by piece, model(tokens, cache): {error}")
     whole, read = model(tokens), torch.cat(pieces, dim=1)
-    same = close(read, whole)
-    first = 0 if same else int((read - whole).abs().amax((0, 2)).gt(1e-4).nonzero()[0])
-    expect(
-        same, f"read in pieces of 5, 1, 1 and {T - 7} tokens, output {first} is another: does each layer get the cache?"
-    )
+    same = torch.isclose(read, whole, rtol=1e-4, atol=1e-4).all(2).all(0)  # (T,)
+    where = f"read in pieces of 5, 1, 1 and {T - 7} tokens, output {int((~same).int().argmax())} is another"
+    expect(bool(same.all()), f"{where}: does each layer get the cache?")
 
 
 def expect_parts(model: nn.Module, *kinds: type[nn.Module]) -> None:
@@ -71,9 +69,9 @@ def take_turns(answer: Callable[[int], Any]) -> str:
     size, usual = parameter_count(model), parameter_count(plain())
     sizes = f"your model has {size:,} parameters, the baseline {usual:,}; expected at most 5 % between them"
     expect(abs(size / usual - 1) <= 0.05, sizes)
-    work = screening.multiply_adds_of(model, LONG) / screening.multiply_adds_of(plain(), LONG)
+    work = screening.multiply_adds_of(model, T) / screening.multiply_adds_of(plain(), T)
     return (
-        f"honest, with a cache, and of the baseline's size up to {abs(size / usual - 1):.1%}. At {LONG} tokens it "
+        f"honest, with a cache, and of the baseline's size up to {abs(size / usual - 1):.1%}. At {T} tokens it "
         f"takes {work:.2f} of its multiply-adds. Is it better? `compare` can say"
     )
 
@@ -84,14 +82,16 @@ def spend_what_windows_save(answer: Callable[[int], Any]) -> str:
     model = answer(V)
     expect_honest(model)
     expect_parts(model, Shortening)
+    width = getattr(model, "d_model", None)
+    expect(width == 64, f"your model has {width} channels; expected 64")
     layers = sum(isinstance(module, TransformerLayer) for module in model.modules())
-    expect(layers >= 6, f"your model has {layers} layers; expected at least 6")
+    expect(layers >= 6, f"your model has {layers} Transformer layers; expected at least 6")
     work, usual = screening.multiply_adds_of(model, LONG), screening.multiply_adds_of(plain(), LONG)
     spent = f"at {LONG} tokens your model takes {work:,.0f} multiply-adds per token, the baseline {usual:,.0f}"
     expect(work <= usual, f"{spent}; expected no more: which layers still read every token?")
     return (
-        f"{layers} layers take {work / usual:.2f} of the work of two plain ones. Which learn more in a minute? "
-        "`compare` can say"
+        f"{layers} Transformer layers take {work / usual:.2f} of the work of two plain ones. Which learn more "
+        "in a minute? `compare` can say"
     )
 
 
@@ -107,7 +107,7 @@ def mix_by_yourself(answer: Callable[[int], Any]) -> str:
     initialize(body)
     model = LanguageModel(body, vocab_size=V, d_model=64, max_seq_len=2 * T)
     expect_honest(model)
-    reads = screening.Probe(model, V, training=False).dependence(T)
+    reads = screening.Probe(model, V, T, training=False).dependence(T)
     far = max(int(t - s) for t, s in reads.nonzero().tolist())
     expect(far > 0, "no output reads an earlier token: your module does not mix")
     size, attention = parameter_count(mixers[0]), parameter_count(MultiHeadAttention(64, 4))

@@ -1,0 +1,257 @@
+"""What a comparison found: its verdicts, and the card that says what they do not show.
+
+What is notable:
+- a verdict takes three seeds, and a whole grid of rates for both sides of its pair; in equal time, a fair clock too;
+- of a side whole and of half its depth, the one that did better on the validation text meets the other in equal time;
+- the card has every entry's loss, verdict or not, and ends with what the comparison does not show.
+
+The rules are those of :mod:`.protocol`, in words in *How we compare*.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..checks import require
+from ..models import model_names
+from ..training.files import replacing, write_text
+from . import evidence
+from .evidence import Comparison
+from .plan import FEWEST_SEEDS, VERDICT_SEEDS, Plan
+from .protocol import Entry, chosen_rate, key_of, tried
+from .records import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CARD, FIGURE = "card.md", "figure.png"
+UNEQUAL, FAR = 0.05, 0.1  # shares of the time, above which a card says that it was not equal, and gives no verdict
+HALF, BOTH = "baseline, half", "equal steps and equal time"
+NONE, SAME = "no verdict", "no: the runs are the same"
+Pair = tuple[str, str]  # what two entries are for, ours and theirs
+
+
+@dataclass(frozen=True, repr=False)
+class Judgment:
+    """What a comparison found.
+
+    Args:
+        plan: what was to be done.
+        card: in Markdown, for a pull request.
+        comparisons: by question, the variant minus the baseline; none where both runs are the same, seed by seed.
+        verdicts: by question: "yes" and "no", they are told apart or not; "no verdict", there were too few seeds or
+            rates to say, or the time was not equal; "no: the runs are the same".
+    """
+
+    plan: Plan
+    card: str
+    comparisons: dict[str, Comparison]
+    verdicts: dict[str, str]
+
+    def _repr_markdown_(self) -> str:
+        return self.card
+
+    def __repr__(self) -> str:
+        return self.card
+
+    def figure(self) -> Figure:
+        """A dot and a bar for each question: filled where the two are told apart, gray where there is no verdict."""
+        from matplotlib.figure import Figure  # heavy libraries are imported where they are used
+
+        figure = Figure(figsize=(4.8, 0.9 + 0.45 * len(self.comparisons)), layout="constrained")
+        axes = figure.add_subplot()
+        axes.axvline(0, color="0.6", linewidth=1)
+        for place, (question, found) in enumerate(self.comparisons.items()):
+            verdict = self.verdicts[question]
+            color = "0.6" if verdict == NONE else "C0"
+            axes.plot([found.low, found.high], [place, place], color=color)
+            fill = color if verdict == "yes" else "white"
+            axes.plot(found.mean, place, "o", color=color, markerfacecolor=fill, markersize=8)
+        axes.set_yticks(range(len(self.comparisons)), list(self.comparisons))
+        axes.set_ylim(len(self.comparisons) - 0.5, -0.5)
+        axes.set_xlabel(f"{self.plan.part} loss minus the baseline's, {self.plan.baseline}")
+        return figure
+
+    def save(self, folder: Path) -> None:
+        """Write ``card.md`` and, where there is something to draw, ``figure.png``."""
+        write_text(folder / CARD, self.card)
+        if self.comparisons:
+            save_figure(self.figure(), folder / FIGURE)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a PNG, whole or not at all."""
+    with replacing(path) as unfinished:
+        figure.savefig(unfinished, format="png", dpi=150)
+
+
+def judge(plan: Plan, records: list[Record]) -> Judgment:
+    """Compare what was recorded.
+
+    Raises:
+        ValueError: if a record is not of this plan, or not even two seeds of all entries are complete.
+    """
+    losses, validation = by_entry(plan, records, "test"), by_entry(plan, records, "validation")
+    seeds = sorted(set.intersection(*(set(found) for found in losses.values())))
+    expected = f"at least {FEWEST_SEEDS} of each entry, which other processes may still be at"
+    require(len(seeds) >= FEWEST_SEEDS, "the seeds that are complete", seeds, expected)
+    at_seeds, chosen_on = (
+        {name: {seed: found[seed] for seed in seeds} for name, found in of_all.items()}
+        for of_all in (losses, validation)
+    )
+    pairs = questions(plan, chosen_on)
+    if BOTH in pairs and abs(more_time(plan, records, *pairs[BOTH])) > FAR:
+        pairs = {"equal steps": pairs[BOTH]}
+    sides = {question: (at_seeds[ours], at_seeds[theirs]) for question, (ours, theirs) in pairs.items()}
+    differing = {question: pair for question, pair in sides.items() if pair[0] != pair[1]}
+    comparisons = evidence.compare(differing) if differing else {}
+    whole = {name for name in plan.entries if has_whole_grid(plan, name, records)}
+    verdicts = {}
+    for question, (ours, theirs) in pairs.items():
+        enough = len(seeds) >= VERDICT_SEEDS and {ours, theirs} <= whole
+        unfair = "time" in question and abs(more_time(plan, records, ours, theirs)) > FAR
+        verdicts[question] = verdict(comparisons.get(question), enough and not unfair)
+    return Judgment(plan, write_card(plan, records, pairs, comparisons, verdicts, at_seeds), comparisons, verdicts)
+
+
+def verdict(found: Comparison | None, enough: bool) -> str:
+    """On one pair, as :class:`Judgment` has it."""
+    if found is None:
+        return SAME
+    return ("yes" if found.told_apart else "no") if enough else NONE
+
+
+def by_entry(plan: Plan, records: list[Record], part: str) -> dict[str, dict[int, float]]:
+    """Losses of reported runs, by what their entry is for and by seed.
+
+    Raises:
+        ValueError: if a record is not of this plan.
+    """
+    names = {entry.key: name for name, entry in plan.entries.items()}
+    found: dict[str, dict[int, float]] = {name: {} for name in plan.entries}
+    for record in records:
+        require(key_of(record) in names, "a record", key_of(record), f"one of {list(names)}, as planned")
+        if record["role"] == "reported":
+            found[names[key_of(record)]][record["run"]["training"]["seed"]] = record[part]["loss"]
+    return found
+
+
+def questions(plan: Plan, validation: dict[str, dict[int, float]]) -> dict[str, Pair]:
+    """Who meets whom at equal steps and in equal time; one question where both are the same pair."""
+    steps = ("variant", "baseline")
+    if len(plan.depths) == 2:
+        time = (best_in_time(plan, "variant", validation), best_in_time(plan, "baseline", validation))
+    else:
+        time = ("variant in time" if "variant in time" in plan.entries else "variant", "baseline")
+    return {BOTH: steps} if steps == time else {"equal steps": steps, "equal time": time}
+
+
+def best_in_time(plan: Plan, side: str, validation: dict[str, dict[int, float]]) -> str:
+    """Of a side whole and of half its depth in equal time: the lower, by the text that rates are chosen on."""
+    whole = f"{side} in time" if f"{side} in time" in plan.entries else side
+    return min((whole, f"{side}, half"), key=lambda name: statistics.fmean(validation[name].values()))
+
+
+def has_whole_grid(plan: Plan, name: str, records: list[Record]) -> bool:
+    """Whether the rate of an entry is the protocol's choice, and not the best of those that there was time for."""
+    return chosen_rate(plan.entries[name], records) == plan.rates[name]
+
+
+def write_card(
+    plan: Plan,
+    records: list[Record],
+    pairs: dict[str, Pair],
+    comparisons: dict[str, Comparison],
+    verdicts: dict[str, str],
+    losses: dict[str, dict[int, float]],
+) -> str:
+    """What was compared, how, what came out, and what that does not say, in Markdown."""
+    means = {name: statistics.fmean(found.values()) for name, found in losses.items()}
+    took = {name: training_seconds(entry, records) for name, entry in plan.entries.items()}
+    lines = [
+        f"**{plan.variant} against {plan.baseline}**",
+        "",
+        f"| {plan.part} loss, nats per {'subword' if plan.subwords else 'token'} "
+        "| variant | baseline | difference | told apart |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for question, (ours, theirs) in pairs.items():
+        found = comparisons.get(question)
+        said = f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]".replace("-", "−") if found else "0"
+        lines.append(f"| {question} | {means[ours]:.3f} | {means[theirs]:.3f} | {said} | {verdicts[question]} |")
+    lines += [
+        "",
+        "| entry | steps | rate | seconds | loss | parameters | multiply-adds per token |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, entry in plan.entries.items():
+        run = next(r for r in records if r["role"] == "reported" and key_of(r) == entry.key)
+        unused = "" if any(name in pair for pair in pairs.values()) else " (not used)"
+        lines.append(
+            f"| {name}{unused} | {entry.steps:,} | {plan.rates[name]:g} | {took[name]:.3g} "
+            f"| {means[name]:.3f} | {run['parameters']:,} | {run['multiply_adds']:,} |"
+        )
+    remarks = (*plan.remarks, *limits(plan, records, pairs, verdicts, losses))
+    where = "; ".join(sorted({f"torch {r['versions']['torch']}, {r['machine']}, {r['device']}" for r in records}))
+    text = f"Text: {plan.corpus}; {plan.batch_size} × {plan.seq_len} tokens a step. {where}."
+    return "\n".join([*lines, "", *(f"- {remark}" for remark in remarks), "", text, ""])
+
+
+def training_seconds(entry: Entry, records: list[Record]) -> float:
+    """What a reported run of an entry took for its steps, on average."""
+    reported = [r for r in records if r["role"] == "reported" and key_of(r) == entry.key]
+    return statistics.fmean(r["metrics"][-1]["seconds"] for r in reported)
+
+
+def more_time(plan: Plan, records: list[Record], ours: str, theirs: str) -> float:
+    """By what share the training of one entry took longer than that of another."""
+    first, second = (training_seconds(plan.entries[name], records) for name in (ours, theirs))
+    return first / second - 1
+
+
+def limits(
+    plan: Plan,
+    records: list[Record],
+    pairs: dict[str, Pair],
+    verdicts: dict[str, str],
+    losses: dict[str, dict[int, float]],
+) -> Iterator[str]:
+    """What the comparison does not show."""
+    seeds = len(losses["baseline"])
+    if NONE in verdicts.values():
+        yield (
+            f"No verdict: that takes {VERDICT_SEEDS} seeds, a whole grid of rates for each side, and, in equal time, "
+            f"times at most {FAR:.0%} apart. Ask for more minutes, on a machine that does nothing else."
+        )
+    for side in ("variant", "baseline"):
+        if side not in plan.depths:
+            yield f"Depth of the {side} not tuned."
+    *_, (ours, theirs) = pairs.values()
+    lowest = statistics.fmean(losses.get(HALF, losses[theirs]).values())
+    if lowest < statistics.fmean(losses[theirs].values()):
+        yield f"In equal time the half-deep baseline ends lower, at {lowest:.3f}, than the one that was used."
+    longer = more_time(plan, records, ours, theirs)
+    if abs(longer) > UNEQUAL:
+        yield f"Equal time was not: the variant took {abs(longer):.0%} {'more' if longer > 0 else 'less'} of it."
+    for name, entry in plan.entries.items():
+        if entry.rate_of is None and not has_whole_grid(plan, name, records):
+            count = len(tried(entry, records))
+            yield f"The rate of {name} is the best of {count}: the minutes were over before more could be tried."
+    if ours == "variant in time":
+        yield "In time, the variant has the rate that was tuned for equal steps."
+    if seeds < plan.seeds:
+        yield f"The minutes were over after {seeds} of {plan.seeds} seeds."
+    if plan.variant not in model_names():
+        yield (
+            f"No leak was found at {plan.seq_len:,} tokens, before training and on random text, every place asked in "
+            "train mode and many in eval mode, nor across the batch."
+        )
+    if plan.part == "validation":
+        yield "The text has no test part: the losses are of the part that rates and depths were chosen on."
+    spread = ", and take both questions' spreads as one" if len(pairs) > 1 else ""
+    yield f"The intervals are over seeds{spread}; the choice of a rate is not in them."
+    yield f"It holds for {plan.steps:,} steps, one text, one size and one recipe; a lead can shrink with more steps."

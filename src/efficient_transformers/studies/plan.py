@@ -1,0 +1,342 @@
+"""What a comparison will do, made from the minutes that it is given.
+
+What is notable:
+- a step of each side, whole and of half its depth, is timed in turn before anything is promised;
+- minutes become steps and seeds: fewer seeds before few steps, but three, which a verdict takes, before many steps;
+- a plan is a file: a comparison that was stopped goes on by it, and its records are judged by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from ..checks import require, require_module
+from ..training.corpus import Corpus, load_corpus
+from ..training.evaluation import BLOCK, block_starts
+from ..training.files import write_text
+from ..training.loop import TrainingConfig, train
+from . import screening
+from .cost import effective_parameters
+from .protocol import SEEDS, Entry, Pair, Study
+from .sides import Side
+
+SHORTEST = 4096  # tokens of a part of the text
+BLOCKS, SHORT = 56, 10.0  # of text that each score is of, a quarter of them in so few minutes
+FEWEST_SEEDS, VERDICT_SEEDS = 2, 3  # that have a spread; that a verdict takes: two, each luckily tuned, agree too often
+FEWEST_STEPS, ENOUGH_STEPS = 20, 200  # below which nothing is judged; below which more than three seeds are given up
+TUNING = 8.0  # runs that the choice of a rate takes: five, and six more where the curve is not smooth
+SCORED = {"tuning": 1, "reported": 2}  # parts of the text that a run is scored on at its end
+LOOK = 8192  # tokens that its loss is measured on before and after
+ALIKE = 0.02  # two steps are as long, up to this share
+MARGIN = 0.9  # of the minutes is planned
+RATES = (2e-3, 4e-3, 8e-3)  # where tuning starts: short runs want high rates
+QUESTIONS = 2  # equal steps, and equal time
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison does.
+
+    Args:
+        variant, baseline: the sources of the sides.
+        checksums: of their files, or of what they make, and of the text.
+        corpus, subwords, seq_len, batch_size: as for :class:`.protocol.Entry`.
+        minutes: all that it may take.
+        processes: that share it.
+        depths: of the sides, where they can be chosen.
+        seconds: of a step, by side, and of one of half its depth; measured in turn.
+        sizes: how many parameters each of these has, in words.
+        looked: seconds that went by before the plan.
+        steps: of both sides, where steps are equal.
+        seeds: how many.
+        remarks: what was noticed before it started.
+        rates: of the reported runs, by entry, once they are chosen.
+    """
+
+    variant: str
+    baseline: str
+    checksums: Sequence[str | None]
+    corpus: str
+    subwords: int | None
+    seq_len: int
+    batch_size: int
+    minutes: float
+    processes: int
+    depths: dict[str, int]
+    seconds: dict[str, float]
+    sizes: dict[str, str]
+    looked: float
+    steps: int
+    seeds: int
+    remarks: Sequence[str]
+    rates: dict[str, float]
+
+    @classmethod
+    def read(cls, file: Path) -> Plan:
+        """The plan in a file.
+
+        Raises:
+            ValueError: if it is not one.
+        """
+        try:
+            return cls(**json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise ValueError(f"{file} is not the plan of a comparison: {error}") from error
+
+    def write(self, file: Path) -> None:
+        """Write the whole file, in place of the one before."""
+        write_text(file, json.dumps(asdict(self), indent=1) + "\n")
+
+    @cached_property
+    def part(self) -> Literal["test", "validation"]:
+        """What reported runs are judged on, the test part; where there is none, that which rates are chosen on."""
+        return "validation" if load_corpus(self.corpus).test is None else "test"
+
+    def entry(self, name: str, steps: int) -> Entry:
+        """A side, whole or of half its depth."""
+        side, half = name.removesuffix(", half"), name.endswith(", half")
+        return Entry(
+            name=name,
+            model=side,
+            steps=steps,
+            options={"n_layers": self.depths[side] // 2} if half else {},
+            seq_len=self.seq_len,
+            batch_size=self.batch_size,
+            corpus=self.corpus,
+            seeds=SEEDS[: self.seeds],
+            rates=RATES,
+            size=self.sizes[name],
+            scored=self.part,
+            subwords=self.subwords,
+            blocks=self.blocks,
+            looks=1,
+        )
+
+    def in_time(self, name: str) -> int:
+        """The steps that a side makes while the whole baseline makes its own."""
+        return max(2, round(self.steps * self.seconds["baseline"] / self.seconds[name]))
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """The sides at equal steps, in equal time, and of half their depth, rounded down, by what they are for."""
+        found = {side: self.entry(side, self.steps) for side in ("baseline", "variant")}
+        if abs(self.in_time("variant") / self.steps - 1) > ALIKE:
+            in_time = self.entry("variant", self.in_time("variant"))
+            found["variant in time"] = replace(in_time, rate_of=found["variant"])
+        for side in self.depths:
+            found[f"{side}, half"] = self.entry(f"{side}, half", self.in_time(f"{side}, half"))
+        return found
+
+    @cached_property
+    def study(self) -> Study:
+        """The entries, as a study of the book declares them."""
+        made = self.entries
+        pairs: dict[str, tuple[Pair, ...]] = {"equal steps": ((made["variant"].key, made["baseline"].key),)}
+        return Study("comparison", f"Is {self.variant} better than {self.baseline}?", tuple(made.values()), pairs)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of text each score is of."""
+        return blocks_in(self.minutes)
+
+    def scoring(self, role: str) -> float:
+        """What the scores of a run cost, in steps: a token that is read costs a third of one that is trained on."""
+        read = 2 * LOOK + 2 * SCORED[role] * self.blocks * BLOCK  # a target is read once before it counts
+        return read / 3 / self.batch_size / self.seq_len
+
+    def expected(self, entry: Entry, role: str) -> float:
+        """Seconds of a run, by what a step took."""
+        return self.seconds[entry.name] * (entry.steps + self.scoring(role))
+
+    def cost(self, steps: float, seeds: int, rates: float = TUNING) -> float:
+        """Seconds that it would take with so many steps, seeds and rates, if each step took what was measured."""
+        whole, ratio = self.seconds["baseline"], self.seconds["variant"] / self.seconds["baseline"]
+        tuning, reported = (steps + self.scoring(role) for role in ("tuning", "reported"))
+        tuned = rates * tuning + seeds * reported
+        extra = seeds * reported if abs(ratio - 1) > ALIKE else 0.0
+        return whole * ((1 + ratio + len(self.depths)) * tuned + extra) / self.processes
+
+    def settled(self) -> Plan:
+        """With the steps and seeds that the minutes are enough for.
+
+        Raises:
+            ValueError: if they are not enough for anything.
+        """
+        room = 60 * self.minutes * MARGIN - self.looked
+        whole = [(seeds, TUNING) for seeds in range(len(SEEDS), FEWEST_SEEDS - 1, -1)]
+        for seeds, rates in (*whole, (FEWEST_SEEDS, len(RATES))):
+            once = self.cost(0, seeds, rates)
+            steps = int((room - once) / (self.cost(1, seeds, rates) - once))
+            if steps >= (ENOUGH_STEPS if seeds > VERDICT_SEEDS else FEWEST_STEPS):
+                return replace(self, steps=steps, seeds=seeds)
+        least = replace(self, minutes=self.least).least  # more minutes are more text to score
+        raise ValueError(f"minutes is {self.minutes:g}; expected at least {least:g} on this machine")
+
+    @property
+    def least(self) -> float:
+        """The minutes that the fewest steps, seeds and rates take, with as much text to score as it has now."""
+        return math.ceil((self.looked + self.cost(FEWEST_STEPS, FEWEST_SEEDS, len(RATES))) / MARGIN / 6) / 10
+
+    def __str__(self) -> str:
+        depth = " Both are tried at half their depth too." if len(self.depths) == 2 else ""
+        about = min(self.minutes, (self.looked + self.cost(self.steps, self.seeds)) / 60)
+        each = [f"{name} {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()]
+        return (
+            f"{self.variant} against {self.baseline}: {self.steps:,} steps of {self.batch_size} × {self.seq_len}, "
+            f"{self.seeds} seeds, a rate for each side.{depth}{self.uncertainty}\n"
+            f"A step takes: {', '.join(each)}. In all about {about:.1f} minutes."
+        )
+
+    @property
+    def uncertainty(self) -> str:
+        """What fewer seeds cost, in words."""
+        if self.seeds == len(SEEDS):
+            return ""
+        from scipy import stats  # heavy libraries are imported where they are used
+
+        alpha = 0.05 / QUESTIONS  # Holm's method asks this of the first
+
+        def width(seeds: int) -> float:
+            return float(stats.t.ppf(1 - alpha / 2, QUESTIONS * (seeds - 1))) / math.sqrt(seeds)
+
+        wider = f" An interval is {width(self.seeds) / width(len(SEEDS)):.1f} times as wide as with {len(SEEDS)} seeds."
+        return wider + ("" if self.seeds >= VERDICT_SEEDS else f" No verdict: that takes {VERDICT_SEEDS} seeds.")
+
+
+def blocks_in(minutes: float) -> int:
+    """How many blocks of text each score is of, in so many minutes."""
+    return BLOCKS if minutes >= SHORT else BLOCKS // 4
+
+
+def check_text(corpus: Corpus, seq_len: int, minutes: float) -> None:
+    """Raise ValueError unless each part of a text is long enough, and can be scored in contexts of ``seq_len``."""
+    for part in ("train", "validation", "test"):
+        tokens = getattr(corpus, part)
+        if tokens is None:
+            continue
+        what = f"the {part} part of {corpus.name!r}"
+        require(len(tokens) >= SHORTEST, what, len(tokens), f"at least {SHORTEST:,} tokens")
+        if part != "train":
+            block_starts(len(tokens), min(BLOCK * blocks_in(minutes), len(tokens) - 2 * BLOCK), seq_len)
+
+
+def seconds_per_step(models: dict[str, nn.Module], corpus: Corpus, seq_len: int, batch_size: int) -> dict[str, float]:
+    """The median over rounds in which all take turns."""
+    steps, rounds = 4, 5
+    config = TrainingConfig(
+        steps=steps, batch_size=batch_size, seq_len=seq_len, warmup_steps=1, eval_every=steps, eval_batches=1,
+        learning_rate=1e-6,  # whatever the model, it does not break down
+    )  # fmt: skip
+    found: dict[str, list[float]] = {name: [] for name in models}
+    for number in range(rounds + 1):
+        for name, model in models.items():
+            seconds = train(model, corpus, config, show_progress=False)[-1]["seconds"] / steps
+            if number > 0:  # the first round fills caches
+                found[name].append(seconds)
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def look_first(
+    sides: dict[str, Side], models: dict[str, nn.Module], corpus: Corpus, seq_len: int, batch_size: int
+) -> list[str]:
+    """Remarks on the variant; whoever is not of the book is asked for leaks, whole and of half the depth.
+
+    Raises:
+        TypeError, ValueError: for what would make the comparison worthless: see :mod:`.screening`.
+    """
+    vocab_size = len(corpus.vocabulary)
+    inputs, targets = corpus.batch(batch_size, seq_len, torch.Generator().manual_seed(0))
+    remarks: list[str] = []
+    for name, model in models.items():
+        screening.require_logits(f"the {name}", model, inputs, vocab_size)
+        trainable = any(p.requires_grad for p in model.parameters())
+        require(trainable, f"the {name}", "a model without parameters to train", "one that can be trained")
+        if not sides[name.removesuffix(", half")].is_of_the_book:
+            noticed = screening.check_leaks(model, seq_len, vocab_size, f"the {name}")
+            noticed += screening.check_start(model, inputs, targets, vocab_size, f"the {name}")
+            remarks += noticed if name == "variant" else []
+    ours, theirs = models["variant"], models["baseline"]
+    remarks += screening.apart("parameters", effective_parameters(ours), effective_parameters(theirs))
+    costs = [screening.multiply_adds_of(model, seq_len) for model in (ours, theirs)]
+    remarks += screening.apart("multiply-adds", *costs)
+    if any(screening.in_closed_form(model, seq_len) is None for model in (ours, theirs)):
+        remarks.append(
+            "Multiply-adds are those of matrix products, convolutions and attention; nothing else is counted."
+        )
+    return remarks
+
+
+def new_model(side: Side, vocab_size: int, seq_len: int) -> nn.Module:
+    """What a side makes with seed 0.
+
+    Raises:
+        ValueError: if a second call gives a model that shares weights with the first: it would be trained on and on.
+    """
+    made: list[nn.Module] = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        made.append(side.make(vocab_size, seq_len))
+        require_module(f"what {side.source} makes", made[-1])
+    first, second = ({p.data_ptr() for p in model.parameters()} for model in made)
+    expected = "new weights with each call, since each run starts from them"
+    require(not first & second, f"what {side.source} makes", "a model with the weights of the one before", expected)
+    return made[0]
+
+
+def fingerprint(side: Side, vocab_size: int, seq_len: int) -> str | None:
+    """The checksum of a side's file; of a function that is given, of the modules and logits of what it makes.
+
+    None for a model of the book.
+    """
+    if side.checksum is not None or side.is_of_the_book:
+        return side.checksum
+    model, tokens = new_model(side, vocab_size, seq_len), torch.arange(seq_len)[None] % vocab_size  # (1, T)
+    screening.require_logits(f"what {side.source} makes", model, tokens, vocab_size)
+    last = screening.Probe(model, vocab_size, seq_len, training=False)(tokens)[0, -1]  # (V,)
+    digest = hashlib.sha256(repr(model).encode())
+    digest.update(" ".join(f"{logit:.4f}" for logit in last.tolist()).encode())
+    return digest.hexdigest()
+
+
+def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> Plan:
+    """Look at both sides, time them, and choose steps and seeds for the minutes.
+
+    Raises:
+        TypeError, ValueError: as for :func:`look_first` and :meth:`Plan.settled`.
+    """
+    began = time.monotonic()
+    seq_len, batch_size, vocab_size = asked["seq_len"], asked["batch_size"], len(corpus.vocabulary)
+    depths = {name: side.n_layers for name, side in sides.items() if side.n_layers is not None}
+    if "baseline" not in depths:
+        depths = {}  # half of the variant alone would meet nobody
+    models = {name: new_model(side, vocab_size, seq_len) for name, side in sides.items()}
+    for name, depth in depths.items():
+        models[f"{name}, half"] = sides[name].make(vocab_size, seq_len, n_layers=depth // 2)
+    remarks = look_first(sides, models, corpus, seq_len, batch_size)
+    sizes = {name: f"{effective_parameters(model) / 1e6:.1f}M" for name, model in models.items()}
+    seconds = seconds_per_step(models, corpus, seq_len, batch_size)
+    looked = time.monotonic() - began
+    plan = Plan(
+        **asked,
+        depths=depths,
+        seconds=seconds,
+        sizes=sizes,
+        looked=looked,
+        steps=0,
+        seeds=0,
+        remarks=remarks,
+        rates={},
+    )
+    return plan.settled()
