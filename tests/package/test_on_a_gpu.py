@@ -1,0 +1,78 @@
+"""Many runs at once: nothing twice, the longest chain first, nothing that cannot end in time."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import on_a_gpu
+import pytest
+import torch
+from test_protocol import STUDY, entry, small  # noqa: F401 (a fixture)
+from test_queue import in_a_child
+from variants import build
+
+from efficient_transformers.studies import trials
+from efficient_transformers.studies.protocol import missing_trials
+from efficient_transformers.studies.records import read_records
+from efficient_transformers.studies.rules import check_records
+
+pytestmark = pytest.mark.slow
+
+SHORT, LONG = entry(seeds=(0, 1)), entry("two", steps=8, seeds=(0, 1))
+BOTH = replace(STUDY, entries=(SHORT, LONG), figures={})
+ANOTHER = replace(STUDY, name="another", entries=(replace(SHORT, name="three"),), figures={})
+
+
+@pytest.fixture
+def on_a_cpu(small, tmp_path, monkeypatch):  # noqa: F811
+    """The same, without graphs, on a small text."""
+    cut = trials.load_corpus("shakespeare-with-test", subwords=None)
+    monkeypatch.setattr(on_a_gpu, "load_corpus", lambda name, subwords: cut)
+    monkeypatch.setattr(on_a_gpu, "replayed", lambda entry: build)
+    monkeypatch.setattr(on_a_gpu, "RESULTS", tmp_path)
+    monkeypatch.setattr(on_a_gpu, "PAUSE", 0.02)
+    monkeypatch.setattr(on_a_gpu, "STUDIES", {"tiny": BOTH, "another": ANOTHER})
+    return tmp_path
+
+
+def test_processes_share_a_study_and_make_no_run_twice(on_a_cpu):
+    children = [in_a_child(lambda: on_a_gpu.work(["tiny"], time.time() + 300, "0" * 40)) for _ in range(3)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+    records = read_records(on_a_cpu / "tiny.jsonl")
+    check_records(BOTH, records)
+    assert not any(missing_trials(each, records) for each in BOTH.entries)
+    assert {record["commit"] for record in records} == {"0" * 40}
+
+
+def test_studies_come_in_their_order_and_the_longest_chain_of_a_study_first(on_a_cpu):
+    found = list(on_a_gpu.open_trials([ANOTHER, BOTH]))
+    assert [study.name for study, _ in found] == ["another"] * 3 + ["tiny"] * 6
+    assert [trial.entry for _, trial in found[3:]] == [LONG] * 3 + [SHORT] * 3
+
+
+def test_a_run_that_cannot_end_in_time_is_not_begun(on_a_cpu, monkeypatch):
+    done = []
+    run = trials.execute_trial
+
+    def slow(*arguments, **options):
+        done.append(arguments[1].entry.name)
+        time.sleep(0.3)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(trials, "execute_trial", slow)
+    monkeypatch.setattr(on_a_gpu, "PAUSE", 0.1)
+    clock = time.time()
+    monkeypatch.setattr(on_a_gpu.time, "sleep", lambda seconds: (_ for _ in ()).throw(TimeoutError))
+    with pytest.raises(TimeoutError):  # it waits for better times
+        on_a_gpu.work(["another"], clock + 0.1, "0" * 40)
+    assert len(done) <= 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_a_sentence_names_the_way_without_one(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["on_a_gpu.py", "size-64"])
+    with pytest.raises(SystemExit):
+        on_a_gpu.main()
+    assert "python experiments/studies.py runs the same" in capsys.readouterr().err
