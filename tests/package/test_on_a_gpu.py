@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 
+import devices
 import on_a_gpu
 import pytest
 import torch
@@ -76,3 +77,21 @@ def test_without_a_gpu_a_sentence_names_the_way_without_one(monkeypatch, capsys)
     with pytest.raises(SystemExit):
         on_a_gpu.main()
     assert "python experiments/studies.py runs the same" in capsys.readouterr().err
+
+
+def test_of_each_model_the_shortest_run_is_made_again_and_belongs_to_no_study(tmp_path, monkeypatch):
+    made = {"test": {"loss": 1.0}, "device": "cpu", "versions": {}, "machine": "", "protocol": 3, "validation": {}}
+    monkeypatch.setattr(
+        devices, "execute_trial", lambda study, trial, *_, **__: made | {"study": study.name, "run": trial.describe()}
+    )
+    monkeypatch.setattr(devices, "RESULTS", tmp_path)
+    devices.main()
+    devices.main()  # what is there is not made again
+    records = read_records(tmp_path / "devices.jsonl")
+    assert not any("protocol" in record for record in records)
+    runs = [(r["run"]["name"], r["run"]["training"]["steps"], r["run"]["training"]["seed"]) for r in records]
+    assert sorted(runs) == sorted(
+        (name, steps, seed)
+        for seed in devices.SEEDS
+        for name, steps in (("Baseline", 4000), ("Primer", 2000), ("SwiGLU and convolutions", 2000), ("gMLP", 2000))
+    )
