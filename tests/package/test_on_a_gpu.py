@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from dataclasses import replace
@@ -16,7 +17,7 @@ from variants import build
 
 from efficient_transformers.studies import trials
 from efficient_transformers.studies.protocol import missing_trials
-from efficient_transformers.studies.records import read_records
+from efficient_transformers.studies.records import load_study, read_records
 from efficient_transformers.studies.rules import check_records
 
 pytestmark = pytest.mark.slow
@@ -95,3 +96,12 @@ def test_of_each_model_the_shortest_run_is_made_again_and_belongs_to_no_study(tm
         for seed in devices.SEEDS
         for name, steps in (("Baseline", 4000), ("Primer", 2000), ("SwiGLU and convolutions", 2000), ("gMLP", 2000))
     )
+
+
+def test_what_was_made_again_is_of_the_study_and_on_another_device():
+    study = load_study(devices.GATE)
+    made = {json.dumps(r["run"], sort_keys=True): r["device"] for r in study if r["role"] == "reported"}
+    again = load_study("devices")
+    assert len(again) >= 4
+    assert {made[json.dumps(r["run"], sort_keys=True)] for r in again} == {"NVIDIA H100 80GB HBM3"}
+    assert {r["device"] for r in again} == {"cpu"}
