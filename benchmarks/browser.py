@@ -61,6 +61,7 @@ def blocking(chromium: Browser, address: str) -> tuple[float, int]:
     page = next(e for e in events if e["name"] == "ParseHTML" and address in str(e["args"]))
     thread = page["pid"], page["tid"]  # each task is traced twice, by its own name and by the scheduler's
     tasks = [e for e in events if e["name"] == "ThreadControllerImpl::RunTask" and (e["pid"], e["tid"]) == thread]
+    assert tasks, "this browser has another name for its tasks"
     nodes = tab.evaluate("document.querySelectorAll('*').length")
     tab.context.close()
     return sum(max(0, SLOWER * e.get("tdur", 0) / 1000 - LONG) for e in tasks), nodes

@@ -25,14 +25,14 @@ from typing import Any
 
 import torch
 from declared import STUDIES
-from planning import RESULTS, records_of
+from planning import RESULTS, check_declared, in_words, records_of, shared_corpus
 from running import commit_of_code
 from torch import nn
 from variants import build
 
-from efficient_transformers import load_corpus
+from efficient_transformers.checks import require, require_int
 from efficient_transformers.studies import trials
-from efficient_transformers.studies.protocol import Entry, Study, Trial, chosen_rate, missing_trials
+from efficient_transformers.studies.protocol import PROTOCOL, Entry, Study, Trial, chosen_rate, missing_trials
 from efficient_transformers.studies.records import Record, record_once
 
 TUNING_ROUNDS = 4  # that a rate takes, as a rule: the first rates, one beyond them, two between, further seeds
@@ -73,18 +73,17 @@ def work(names: list[str], deadline: float, commit: str) -> None:
     """One process: run what nobody else is at, until nothing is missing or the time is over."""
     torch.set_num_threads(1)
     torch.backends.cudnn.allow_tf32 = False  # float32 means float32
-    trials.load_corpus = functools.cache(load_corpus)  # type: ignore[attr-defined]  # read once for all runs
+    trials.load_corpus = shared_corpus  # type: ignore[attr-defined]  # read once for all runs
     studies, pace = [STUDIES[name] for name in names], 0.0
     while found := list(open_trials(studies)):
         for study, trial in found:
             if time.time() + trial.entry.steps * pace > deadline:
                 continue
             started, path = time.time(), RESULTS / f"{study.name}.jsonl"
-            name = f"{study.name}: {trial.role}, {trial.entry.label}, rate {trial.rate:g}, seed {trial.seed}"
             make = functools.partial(
                 trials.execute_trial, study, trial, replayed(trial.entry), commit=commit, show_progress=False
             )
-            if record_once(trial.describe(), path, make, name=name, wait=False):
+            if record_once(trial.describe(), path, make, name=in_words(study, trial), wait=False):
                 if (took := time.time() - started) > PAUSE:  # it was ours
                     pace = took / trial.entry.steps
                 break
@@ -94,16 +93,23 @@ def work(names: list[str], deadline: float, commit: str) -> None:
 
 def main() -> None:
     """Start the processes, and stop them when the time is over."""
+    newest = [name for name, study in STUDIES.items() if study.protocol == PROTOCOL]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", choices=[*STUDIES], metavar="name", help=f"of {[*STUDIES]}, in this order")
+    parser.add_argument("names", nargs="+", choices=newest, metavar="name", help=f"of {newest}, in this order")
     parser.add_argument("--processes", type=int, default=8, help="one for each core of the machine is a good number")
     parser.add_argument("--minutes", type=float, default=60.0, help="until all that still runs is stopped")
     parser.add_argument("--commit", help="of the code, where git's history is not at hand")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("PyTorch finds no CUDA here; on a CPU, python experiments/studies.py runs the same")
+    try:
+        require_int("processes", arguments.processes, at_least=1)
+        require(arguments.minutes > 0, "minutes", arguments.minutes, "more than 0")
+        check_declared(STUDIES[name] for name in arguments.names)
+        commit = arguments.commit or commit_of_code()
+    except ValueError as error:
+        parser.error(str(error))
     deadline = time.time() + 60 * arguments.minutes
-    commit = arguments.commit or commit_of_code()
     context = multiprocessing.get_context("spawn")
     workers = [
         context.Process(target=work, args=(arguments.names, deadline, commit)) for _ in range(arguments.processes)

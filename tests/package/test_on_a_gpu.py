@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import devices
 import on_a_gpu
+import planning
 import pytest
 import torch
 from test_protocol import STUDY, entry, small  # noqa: F401 (a fixture)
@@ -31,7 +32,7 @@ ANOTHER = replace(STUDY, name="another", entries=(replace(SHORT, name="three"),)
 def on_a_cpu(small, tmp_path, monkeypatch):  # noqa: F811
     """The same, without graphs, on a small text."""
     cut = trials.load_corpus("shakespeare-with-test", subwords=None)
-    monkeypatch.setattr(on_a_gpu, "load_corpus", lambda name, subwords: cut)
+    monkeypatch.setattr(on_a_gpu, "shared_corpus", lambda name, subwords: cut)
     monkeypatch.setattr(on_a_gpu, "replayed", lambda entry: build)
     monkeypatch.setattr(on_a_gpu, "RESULTS", tmp_path)
     monkeypatch.setattr(on_a_gpu, "PAUSE", 0.02)
@@ -78,6 +79,24 @@ def test_without_a_gpu_a_sentence_names_the_way_without_one(monkeypatch, capsys)
     with pytest.raises(SystemExit):
         on_a_gpu.main()
     assert "python experiments/studies.py runs the same" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["size-64", "--processes", "0"], "processes is 0; expected"),
+        (["size-64", "--minutes", "-1"], "minutes is -1.0; expected more than 0"),
+        (["head-to-head"], "invalid choice: 'head-to-head'"),  # complete, by older rules
+        (["size-64"], "the declaration of 'size-64' is 'size-64.json'; expected what --declare writes"),
+    ],
+)
+def test_a_line_that_says_what_cannot_be_is_a_sentence(line, message, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("sys.argv", ["on_a_gpu.py", *line])
+    monkeypatch.setattr(on_a_gpu.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(planning, "DECLARATIONS", tmp_path)
+    with pytest.raises(SystemExit):
+        on_a_gpu.main()
+    assert message in capsys.readouterr().err
 
 
 def test_of_each_model_the_shortest_run_is_made_again_and_belongs_to_no_study(tmp_path, monkeypatch):
