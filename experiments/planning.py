@@ -29,6 +29,7 @@ from efficient_transformers.studies.protocol import (
     TUNING_TARGETS,
     Entry,
     Study,
+    Trial,
     key_of,
     missing_trials,
     next_rates,
@@ -96,6 +97,18 @@ def declare(studies: Iterable[Study]) -> list[Path]:
         path.write_text(study.declaration, encoding="utf-8")
         written.append(path)
     return written
+
+
+def check_declared(studies: Iterable[Study]) -> None:
+    """Raise ValueError if a study's declaration is not the one that was written down."""
+    for study in studies:
+        same = declared(study) == study.declaration
+        require(same, f"the declaration of {study.name!r}", f"{study.name}.json", "what --declare writes")
+
+
+def in_words(study: Study, trial: Trial) -> str:
+    """A run, for those who watch."""
+    return f"{study.name}: {trial.role}, {trial.entry.label}, rate {trial.rate:g}, seed {trial.seed}"
 
 
 def step_seconds(entry: Entry, times: dict[str, dict[str, Any]]) -> tuple[float, bool]:
@@ -201,9 +214,7 @@ def run_declared(
         ValueError: if a study's declaration is not the one that was written down.
     """
     studies = [study for study in studies if study.protocol == PROTOCOL]
-    for study in studies:
-        same = declared(study) == study.declaration
-        require(same, f"the declaration of {study.name!r}", f"{study.name}.json", "what --declare writes")
+    check_declared(studies)
     mine = shard(studies, index, of)
     for study in studies:
         for entry in study.entries:
@@ -219,12 +230,11 @@ def run_entry(study: Study, entry: Entry, commit: str | None = None, keeper: Kee
     while trials := missing_trials(entry, records_of(study)):
         for trial in trials:
             run = trial.describe()
-            name = f"{study.name}: {trial.role}, {trial.entry.label}, rate {trial.rate:g}, seed {trial.seed}"
             kept = checkpoints_of({"study": study.checksum, "run": run}, per_step)
             make = functools.partial(
                 execute_trial, study, trial, build, commit=commit, checkpoints=kept, show_progress=False
             )
-            if record_once(run, path, make, name=name, wait=trial == trials[-1]):
+            if record_once(run, path, make, name=in_words(study, trial), wait=trial == trials[-1]):
                 kept.path.unlink(missing_ok=True)
             if keeper:
                 keeper.keep()

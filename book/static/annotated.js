@@ -39,7 +39,7 @@ function annotate(block) {
   function say(pair, at) {
     label.hidden = key.contains(at);
     if (label.hidden) return;
-    const [symbol, name, words] = entries[pair].children;
+    const [symbol, name, words] = entries.find((entry) => entry.dataset.join === pair).children;
     label.replaceChildren((math.contains(at) ? name : symbol).cloneNode(true), ` · ${words.textContent}`);
     const spot = place(at), top = spot.top - label.offsetHeight - 6;
     const hidden = block.getBoundingClientRect().top + top < document.querySelector(".bd-header-article").getBoundingClientRect().bottom;

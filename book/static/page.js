@@ -119,12 +119,12 @@ document.addEventListener("DOMContentLoaded", () => {
   each("a.code-link", unfolds);
   if (document.querySelector("div.cell")) setTimeout(chooseStops); // a task of its own, between which the page answers
 
-  // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
-  // looked at before any is changed, so that the page is laid out once.
+  // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. They are
+  // looked at a few at a time, between which the page answers, and all of these before any is changed.
   const NAMED = ".formula, span.math, .text_html:has(> table.results), .pst-scrollable-table-container";
   const boxes = [...document.querySelectorAll(`${NAMED}, pre, .cell_output > .output`)];
-  const reach = () => boxes.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
-    const box = boxes[i];
+  const look = (some) => some.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
+    const box = some[i];
     if (!box.matches(NAMED)) {
       box.tabIndex = scrolls ? 0 : -1; // else Chromium would stop at it
       return;
@@ -135,8 +135,12 @@ document.addEventListener("DOMContentLoaded", () => {
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", box.querySelector("table") ? "Table, scrolls sideways" : "Formula, scrolls sideways");
   });
+  const reach = (first = 0) => {
+    look(boxes.slice(first, first + 8));
+    if (first + 8 < boxes.length) setTimeout(reach, 0, first + 8);
+  };
   document.fonts.ready.then(() => setTimeout(reach));
-  addEventListener("resize", reach);
+  addEventListener("resize", () => reach());
 
   // A contents link in the drawer of a narrow page leads to what lies under the drawer.
   each("#pst-page-toc-nav a", (a) => a.addEventListener("click", () => a.closest("dialog")?.close()));

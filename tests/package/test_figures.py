@@ -213,6 +213,13 @@ def test_curves_have_a_panel_each_and_the_models_colors():
     assert [t.get_text() for t in left.get_xticklabels()] == ["1", "10"]
 
 
+def test_curves_have_a_tick_where_any_line_has_a_point():
+    lines = {"a": ([2000, 4000, 8000], [3, 2, 1]), "b": ([2000, 4000], [3, 2.5])}
+    for log in (True, False):
+        (ax,) = figures.curves({"": lines}, "steps", "loss", log=log).axes
+        assert {"2,000", "4,000", "8,000"} <= {label.get_text() for label in ax.get_xticklabels()}
+
+
 def test_a_single_curve_has_no_legend():
     (ax,) = figures.curves({"": {"a": (range(4), [1, 2, 3, 4])}}, "x", "y").axes
     assert ax.figure.legends == []

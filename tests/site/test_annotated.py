@@ -36,7 +36,7 @@ def block(latex: str, code: str, pairs: str, sentence: str = "") -> BeautifulSou
         f'<div class="join-math">{convert(latex, displaystyle=True)}<p>{inline}</p></div>'
         f'<div class="join-code"><div class="cell"><div class="cell_input"><pre>{code}</pre></div></div></div>'
     )
-    return BeautifulSoup(annotate.annotated(body, pairs, "7.1"), "html.parser")
+    return BeautifulSoup(annotate.annotated(body, pairs, "7.1", {}), "html.parser")
 
 
 def lit(latex: str, code: str, pair: str, sentence: str = "") -> tuple[list[str], list[str]]:
@@ -98,6 +98,17 @@ def test_the_smaller_mark_stands_in_the_larger_and_the_code_is_as_it_was():
     assert found.pre.get_text() == code
     assert [mark["data-join"] for mark in found.select("pre [data-join='0'] [data-join]")] == ["1"] * 3
     assert found.select_one(".gap + *, .gap").get_text() == "  "
+
+
+def test_a_symbol_keeps_its_color_on_a_page_and_no_block_has_one_twice():
+    symbols = ["xyz", "zab", "cdefgha", "xbijk", "yxz"]
+    dealt: dict[str, int] = {}
+    found = [annotate.deal([marks.Pair([s], ["_"], "") for s in of], dealt) for of in symbols]
+    assert found[0] == [0, 1, 2]
+    assert found[1] == [2, 3, 4]  # z as before
+    assert all(len({*colors}) == len(colors) and {*colors} <= {*range(marks.MOST)} for colors in found)
+    assert found[4] == [1, 0, 2]
+    assert [colors[of.index("b")] for of, colors in zip(symbols, found, strict=True) if "b" in of] == [4, 4]
 
 
 @pytest.mark.parametrize(
@@ -207,6 +218,12 @@ ROLES = [
 ]
 
 
+def joined(tab, entry: int) -> str:
+    """What an entry of the key of the convolution's block is joined with."""
+    button = tab.locator(f"{CONVOLUTION} .join-key button").nth(entry)
+    return f"[data-join='{button.get_attribute('data-join')}']"
+
+
 def unreadable(tab, *rules):
     return violations(tab, CONVOLUTION, only=["color-contrast", *rules])
 
@@ -218,22 +235,23 @@ def test_symbol_name_and_entry_light_up_together(chromium, address):
     part = {name: tab.locator(f"{CONVOLUTION} {name}") for name in (".join-math", "pre", ".join-key")}
     part["pre"].scroll_into_view_if_needed()
     assert tab.evaluate(LIT) is None
+    kernel = joined(tab, 1)
 
-    part[".join-math"].locator("[data-join='1']").first.hover()
+    part[".join-math"].locator(kernel).first.hover()
     assert tab.evaluate(LIT) == KERNEL | {"label": "weight[:, j] · the weight of each channel for j tokens back, (C,)"}
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)
         tab.locator(f"html[data-theme={scheme}]").wait_for(state="attached")
         assert unreadable(tab) == [], scheme
 
-    part["pre"].locator("[data-join='1']").hover(position={"x": 5, "y": 8})  # not on the j inside it
+    part["pre"].locator(kernel).hover(position={"x": 5, "y": 8})  # not on the j inside it
     assert tab.evaluate(LIT)["label"].startswith("wc,j · the weight of each channel")
-    part["pre"].locator("[data-join='1'] [data-join='4']").hover()  # the j inside it
+    part["pre"].locator(f"{kernel} {joined(tab, 4)}").hover()  # the j inside it
     assert tab.evaluate(LIT)["code"] == ["j"]
     tab.mouse.move(0, 0)
     assert tab.evaluate(LIT) is None
 
-    part["pre"].locator("[data-join='1']").click(position={"x": 5, "y": 8})  # a press holds
+    part["pre"].locator(kernel).click(position={"x": 5, "y": 8})  # a press holds
     tab.mouse.move(0, 0)
     assert tab.evaluate(LIT)["code"] == ["weight[:, j]"]
     tab.keyboard.press("Escape")
@@ -266,7 +284,7 @@ def test_a_finger_lights_up_what_it_touches(chromium, address):
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, reduced_motion="reduce")
     tab = context.new_page()
     browser.visit(tab, f"{address}/{CHAPTERS[1]}")
-    symbol = tab.locator(f"{CONVOLUTION} .join-math [data-join='1']").first
+    symbol = tab.locator(f"{CONVOLUTION} .join-math {joined(tab, 1)}").first
     symbol.tap()
     shown = tab.evaluate(LIT)
     assert shown["code"] == ["weight[:, j]"]

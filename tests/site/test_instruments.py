@@ -381,7 +381,7 @@ def test_a_simple_lamp_shows_one_head_and_one_block_without_a_number(page):
     lamp = ReadingLamp("attention", "gate", simple=True)
     show(page, lamp)
     assert page.locator("label").count() == 1  # character
-    assert page.locator(".strip .name").all_inner_texts() == ["Attention", "The gate"]
+    assert page.locator(".strip .name").all_inner_texts() == ["Attention", "The gate: red adds, blue subtracts"]
     assert not re.search(r"\d[.%]|%|τ", page.inner_text("p[aria-live]"))
     row = shipped_attention("transformer", lamp.lines[0])[1, 1, -1]
     assert page.evaluate(SHADES, "attention") == pytest.approx((row / row.max()).tolist(), abs=0.02)

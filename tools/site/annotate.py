@@ -28,7 +28,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 from tools.notebooks.folding import NUMBER
-from tools.site.marks import NotFoundError, Pair, mark_code, mark_symbols, marks_of, pairs_of
+from tools.site.marks import MOST, NotFoundError, Pair, mark_code, mark_symbols, marks_of, pairs_of
 from tools.site.math import TAG, convert
 
 COMMENT = re.compile(
@@ -114,8 +114,27 @@ def key_of(pairs: list[Pair], number: str) -> BeautifulSoup:
     return BeautifulSoup(row, "html.parser")
 
 
-def annotated(body: str, text: str, number: str) -> str:
-    """A block with its marks and its key.
+def deal(pairs: list[Pair], dealt: dict[str, int]) -> list[int]:
+    """A color for each pair of a block: a symbol keeps the one that it got first on its page, if it can.
+
+    Args:
+        pairs: of the block.
+        dealt: the colors that the page's symbols have so far; new ones are added.
+    """
+    symbols = [pair.symbols[0] for pair in pairs]
+    kept, found = {dealt[symbol] for symbol in symbols if symbol in dealt}, []
+    for symbol in symbols:
+        color = dealt.get(symbol)
+        if color is None or color in found:
+            free = [color for color in range(MOST) if color not in kept and color not in found]
+            color = min(free, key=list(dealt.values()).count)  # the first of those that fewest have
+            dealt.setdefault(symbol, color)
+        found.append(color)
+    return found
+
+
+def annotated(body: str, text: str, number: str, dealt: dict[str, int]) -> str:
+    """A block with its marks and its key, in the colors that are dealt.
 
     Raises:
         NotFoundError: where the comment names what the block has not.
@@ -130,6 +149,9 @@ def annotated(body: str, text: str, number: str) -> str:
         block.append(key_of(pairs, number))
     else:
         cells[-1].insert_after(key_of(pairs, number))
+    colors = deal(pairs, dealt)
+    for mark in block.select("[data-join]"):
+        mark["data-join"] = str(colors[int(str(mark["data-join"]))])
     return str(block)
 
 
@@ -138,10 +160,11 @@ def annotate(app: Any, error: Exception | None) -> None:
     if error is not None or app.builder.name != "html":
         return
     for page in Path(app.outdir, "notebooks").rglob("*.html"):
+        dealt: dict[str, int] = {}
 
-        def block(match: re.Match[str], page: str = page.stem) -> str:
+        def block(match: re.Match[str], page: str = page.stem, dealt: dict[str, int] = dealt) -> str:
             try:
-                return annotated(match["body"], match["pairs"], match["number"])
+                return annotated(match["body"], match["pairs"], match["number"], dealt)
             except NotFoundError as problem:
                 log.warning("%s: the block of (%s) %s", page, match["number"], problem)
                 return match["body"]

@@ -3,7 +3,7 @@
 What is notable:
 - a factor is read at a loss of the baseline, on the model's curve through runs that were annealed at several lengths;
 - what lies beyond the shortest or the longest run is not read;
-- intervals are of seeds: residuals are drawn again from those of all runs of one width, since two seeds say little.
+- intervals are of seeds: residuals are drawn again from those of all runs of both models, since two seeds say little.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ..models import build_model
 from ..training.checkpoint import Checkpoints
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts, masked_score, score, sizes_of
-from ..training.execution import on_gpu
+from ..training.execution import Execution, on_gpu
 from ..training.loop import TrainingConfig, train
 from .cost import effective_parameters
 from .masking import MaskedCorpus, hide_tokens
@@ -76,6 +76,7 @@ def execute_trial(
             config,
             callback=curve.append,
             checkpoints=checkpoints,
+            execution=Execution(precision="float32"),  # on a GPU too
             show_progress=show_progress,
         )
         validation = scored(model, corpus, "validation", entry.seq_len, targets_of(entry, TUNING_TARGETS))

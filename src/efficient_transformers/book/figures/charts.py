@@ -59,11 +59,12 @@ def curves(
                 line.set_linestyle(look[label]["linestyle"])
             shown[label] = line
         ax.set(title=title, xlabel=fold(xlabel, wide))
-        few = len(x) < 9
+        places = sorted({float(n) for x, _ in lines.values() for n in x})
+        few = len(places) < 9
         if log:
-            logarithmic(ax, [float(n) for n in x] if few else [], wide)
-        elif few and all(float(n).is_integer() for n in x):
-            fixed_ticks(ax.xaxis, [float(n) for n in x], thin([plain(float(n)) for n in x], wide))
+            logarithmic(ax, places if few else [], wide)
+        elif few and all(n.is_integer() for n in places):
+            fixed_ticks(ax.xaxis, places, thin([plain(n) for n in places], wide))
     if any(len(lines) > 1 for lines in panels.values()):
         legend_above(figure, shown)
     axes[0].set_ylabel(fold(ylabel, 2.3))
