@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import replace
 
-import devices
+import again
 import on_a_gpu
 import planning
 import pytest
@@ -99,28 +99,35 @@ def test_a_line_that_says_what_cannot_be_is_a_sentence(line, message, monkeypatc
     assert message in capsys.readouterr().err
 
 
-def test_of_each_model_the_shortest_run_is_made_again_and_belongs_to_no_study(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        (
+            "devices",
+            [("Baseline", 4000), ("Primer", 2000), ("SwiGLU and convolutions", 2000), ("gMLP", 2000)],
+        ),
+        ("versions", [("Baseline, 2 layers, equal time", 3842), ("Primer EZ, equal time", 1819)]),
+    ],
+)
+def test_runs_are_made_again_once_and_belong_to_no_study(what, expected, tmp_path, monkeypatch):
     made = {"test": {"loss": 1.0}, "device": "cpu", "versions": {}, "machine": "", "protocol": 3, "validation": {}}
     monkeypatch.setattr(
-        devices, "execute_trial", lambda study, trial, *_, **__: made | {"study": study.name, "run": trial.describe()}
+        again, "execute_trial", lambda study, trial, *_, **__: made | {"study": study.name, "run": trial.describe()}
     )
-    monkeypatch.setattr(devices, "RESULTS", tmp_path)
-    devices.main()
-    devices.main()  # what is there is not made again
-    records = read_records(tmp_path / "devices.jsonl")
+    monkeypatch.setattr(again, "RESULTS", tmp_path)
+    monkeypatch.setattr("sys.argv", ["again.py", what])
+    again.main()
+    again.main()  # what is there is not made again
+    records = read_records(tmp_path / f"{what}.jsonl")
     assert not any("protocol" in record for record in records)
     runs = [(r["run"]["name"], r["run"]["training"]["steps"], r["run"]["training"]["seed"]) for r in records]
-    assert sorted(runs) == sorted(
-        (name, steps, seed)
-        for seed in devices.SEEDS
-        for name, steps in (("Baseline", 4000), ("Primer", 2000), ("SwiGLU and convolutions", 2000), ("gMLP", 2000))
-    )
+    assert sorted(runs) == sorted((name, steps, seed) for seed in again.SEEDS for name, steps in expected)
 
 
 def test_what_was_made_again_is_of_the_study_and_on_another_device():
-    study = load_study(devices.GATE)
+    study = load_study(again.GATE)
     made = {json.dumps(r["run"], sort_keys=True): r["device"] for r in study if r["role"] == "reported"}
-    again = load_study("devices")
-    assert len(again) >= 4
-    assert {made[json.dumps(r["run"], sort_keys=True)] for r in again} == {"NVIDIA H100 80GB HBM3"}
-    assert {r["device"] for r in again} == {"cpu"}
+    here = load_study("devices")
+    assert len(here) >= 4
+    assert {made[json.dumps(r["run"], sort_keys=True)] for r in here} == {"NVIDIA H100 80GB HBM3"}
+    assert {r["device"] for r in here} == {"cpu"}
