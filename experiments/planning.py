@@ -18,7 +18,7 @@ from declared.sizes import baseline
 from declared.times import load_times, sizes_key
 from running import Keeper, checkpoints_of, quiet
 from tqdm import trange
-from variants import build, complete
+from variants import build, complete, without_weights
 
 from efficient_transformers import Corpus, load_corpus
 from efficient_transformers.checks import require
@@ -129,7 +129,7 @@ def work(entry: Entry) -> float:
 def counted(key: str, vocab_size: int) -> float:
     """Those of the model and the batch that a :func:`sizes_key` names."""
     name, options, batch_size, seq_len, *_ = json.loads(key)
-    with torch.device("meta"):
+    with without_weights():
         model = build(name, vocab_size=vocab_size, **options)
     return multiply_adds(model, seq_len) * seq_len * batch_size
 

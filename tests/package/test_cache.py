@@ -26,6 +26,7 @@ def after_a_prompt(case, kind=SearchCache, batch=2, length=9):
     return model, tokens, cache
 
 
+@pytest.mark.slow
 @growing_and_static
 @every_case
 @pytest.mark.parametrize(
@@ -79,6 +80,7 @@ def beam_search(model, beams, n, width, cache=None):
     return beams, scores, history
 
 
+@pytest.mark.slow
 @growing_and_static
 @every_case
 def test_beam_search_with_a_cache_finds_what_it_finds_without(case, kind):
@@ -108,6 +110,7 @@ class Interrupted(TorchFunctionMode):
 STATIC = ("transformer", CACHES["static"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "kind"), [*((name, SearchCache) for name in model_names()), STATIC])
 @torch.no_grad()
 def test_wherever_a_step_was_interrupted_its_cache_is_right_or_says_so(case, kind):

@@ -113,6 +113,7 @@ def test_later_tokens_change_no_bit_of_earlier_logits(name, data):
     assert not torch.equal(before[:, t + 1], after[:, t + 1])
 
 
+@pytest.mark.slow
 @every_model
 @given(data=st.data())
 def test_logits_do_not_depend_on_the_total_length(name, data):
@@ -124,6 +125,7 @@ def test_logits_do_not_depend_on_the_total_length(name, data):
         assert_equal_up_to(1e-5, model(tokens[:, :n]), model(tokens)[:, :n])
 
 
+@pytest.mark.slow
 @every_model
 @given(data=st.data())
 def test_logits_do_not_depend_on_the_other_sequences_of_the_batch(name, data):
@@ -145,6 +147,7 @@ def test_pieces_with_a_cache_equal_the_whole(name, data):
     assert cache.tokens_read == sum(pieces)
 
 
+@pytest.mark.slow
 @every_model
 @given(data=st.data())
 def test_pieces_with_a_cache_are_as_exact_as_the_whole_in_bfloat16(name, data):

@@ -22,7 +22,7 @@ from efficient_transformers.studies.protocol import chosen_rate, key_of
 from efficient_transformers.studies.records import read_records, results
 from efficient_transformers.studies.sides import Side
 
-pytestmark = pytest.mark.usefixtures("on_the_cpu")
+pytestmark = [pytest.mark.usefixtures("on_the_cpu"), pytest.mark.slow]
 
 V, T = 65, 32
 

@@ -20,6 +20,7 @@ from efficient_transformers.studies.cost import effective_parameters, multiply_a
 from efficient_transformers.studies.protocol import PROTOCOL, Entry, Study
 from efficient_transformers.studies.records import by_label, by_model, read_records
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 RESULTS, DECLARATIONS = planning.RESULTS, planning.DECLARATIONS
 NEW = {name: study for name, study in STUDIES.items() if study.protocol == PROTOCOL}

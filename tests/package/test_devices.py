@@ -16,6 +16,7 @@ from efficient_transformers import Cache, SpatialGatingUnit, triangular_product
 from efficient_transformers.layers.decoding import StaticCache
 from efficient_transformers.layers.fast import is_plain
 
+pytestmark = pytest.mark.slow
 TOLERANCE = {"cpu": 1e-5, "cuda": 1e-4}  # a GPU adds in another order
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU with CUDA")
 

@@ -227,6 +227,7 @@ def test_a_verdict_far_from_its_edge_holds_in_every_grouping():
     assert regrouped(lists) == {"far": (), "nowhere": (), "behind": ()}
 
 
+@pytest.mark.slow
 def test_a_verdict_that_one_long_list_undoes_is_found():
     one = {"close": (shifted(-0.014), CONTROL)}
     assert compare(one)["close"].told_apart

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 from efficient_transformers import Metrics, figures
 from efficient_transformers.layers.fast import tiles
 
-pytestmark = DRAWINGS
+pytestmark = [*DRAWINGS, pytest.mark.slow]
 
 
 def test_an_equation_is_written_out_with_every_number():

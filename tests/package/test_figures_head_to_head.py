@@ -11,7 +11,7 @@ from legible import DRAWINGS
 from efficient_transformers import figures
 from efficient_transformers.book.figures import head_to_head
 
-pytestmark = DRAWINGS
+pytestmark = [*DRAWINGS, pytest.mark.slow]
 
 
 def test_a_lottery_has_a_curve_and_a_mean_for_each_column():

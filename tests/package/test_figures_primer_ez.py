@@ -10,7 +10,7 @@ from matplotlib.patches import PathPatch, Rectangle
 
 from efficient_transformers import figures
 
-pytestmark = DRAWINGS
+pytestmark = [*DRAWINGS, pytest.mark.slow]
 
 
 def words(ax):

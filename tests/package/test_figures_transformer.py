@@ -8,7 +8,7 @@ from legible import DRAWINGS
 
 from efficient_transformers import figures
 
-pytestmark = DRAWINGS
+pytestmark = [*DRAWINGS, pytest.mark.slow]
 WEIGHTS = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.6, 0.2]])
 
 

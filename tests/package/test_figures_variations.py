@@ -15,7 +15,7 @@ from efficient_transformers.book.exercises import check
 from efficient_transformers.book.figures.variations import ends
 from efficient_transformers.studies.evidence import Comparison
 
-pytestmark = DRAWINGS
+pytestmark = [*DRAWINGS, pytest.mark.slow]
 
 
 def comparison(mean, told_apart):

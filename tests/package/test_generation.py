@@ -41,6 +41,7 @@ def test_result_is_the_prompt_and_the_new_tokens(name):
     assert len(tokens[:, 4:].unique()) > 2
 
 
+@pytest.mark.slow
 @every_model
 @pytest.mark.parametrize("sampling", [{"temperature": 0}, {"seed": 3}, {"seed": 3, "top_k": 4, "temperature": 2.0}])
 def test_the_cache_changes_no_token(name, sampling):
@@ -61,6 +62,7 @@ def test_the_cache_reads_each_token_once(name):
     assert read == [4, 5, 6, 7, 8]
 
 
+@pytest.mark.slow
 @every_model
 def test_a_batch_of_prompts_equals_single_prompts_when_greedy(name):
     model, start = small_model(name), prompt(batch=4)

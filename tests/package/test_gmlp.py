@@ -315,6 +315,7 @@ def test_where_everything_is_hidden_the_gate_is_its_bias(data):
 # the start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [64, 256, 1024, 4096])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("weight", ["dense", "toeplitz"])

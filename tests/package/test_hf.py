@@ -60,6 +60,7 @@ def test_logits_and_folders_are_the_packages(name, tmp_path):
     assert loaded.num_parameters() == sum(p.numel() for p in model.parameters())  # the tied matrix is there once
 
 
+@pytest.mark.slow
 @every_model
 @pytest.mark.parametrize("how", DECODING)
 def test_generation_with_a_cache_is_that_without(name, how):

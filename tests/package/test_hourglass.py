@@ -70,6 +70,7 @@ def test_any_two_choices_meet_in_what_make_test_tries():
 # Causal at every length, whatever the length, in any pieces
 
 
+@pytest.mark.slow
 @on_grid
 @torch.no_grad()
 def test_every_length_from_1_to_70_gives_the_prefix_of_a_longer_one(factors, down, up):
@@ -101,6 +102,7 @@ def test_leak_map_is_lower_triangular_and_full_on_its_diagonal(factors, down, up
     assert (leak.tril() > 0).sum() == 210  # each token sees every earlier one
 
 
+@pytest.mark.slow
 @on_grid
 @settings(max_examples=6)
 @given(data=st.data())
@@ -113,6 +115,7 @@ def test_pieces_with_a_cache_equal_the_whole(factors, down, up, data):
         assert_equal_up_to(1e-5, in_pieces(model, x, pieces), model(x))
 
 
+@pytest.mark.slow
 @on_grid
 @torch.no_grad()
 def test_token_by_token_equals_the_whole(factors, down, up):

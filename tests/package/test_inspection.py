@@ -248,6 +248,7 @@ BODIES = [("transformer", {"n_layers": 3})] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seq_len", [15, pytest.param(61, marks=pytest.mark.long), 128])
 @pytest.mark.parametrize(("name", "options"), BODIES + OTHERS, ids=str)
 def test_the_cost_model_agrees_with_what_torch_counts_and_keeps(name, options, seq_len, monkeypatch):

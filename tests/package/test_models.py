@@ -143,6 +143,7 @@ def run_alone(code):
     return result.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_an_import_loads_nothing_heavy_but_torch():
     for _ in range(3):  # more tries if the machine was busy
         seconds, loaded = run_alone(
@@ -155,6 +156,7 @@ def test_an_import_loads_nothing_heavy_but_torch():
     pytest.fail(f"the import took {seconds} seconds beside PyTorch's")
 
 
+@pytest.mark.slow
 def test_figures_leave_the_readers_style_alone():
     same, colors = run_alone(
         "import matplotlib as mpl, matplotlib.pyplot as plt; mpl.use('agg'); before = dict(mpl.rcParams);"

@@ -142,6 +142,7 @@ def test_a_random_start_is_that_of_pytorchs_depthwise_convolution(sharing, bias)
             torch.testing.assert_close(p.std(), q.std(), rtol=0.05, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", SHARINGS)
 @pytest.mark.parametrize("kernel_size", [1, 2, 4])
 @pytest.mark.parametrize("dilation", [1, 2])

@@ -22,6 +22,7 @@ from efficient_transformers.studies.records import read_records
 from efficient_transformers.studies.trials import execute_trial
 from efficient_transformers.training.checkpoint import Checkpoints
 
+pytestmark = pytest.mark.slow
 LONGER = entry(steps=12, seeds=(0, 1))
 ONE_MODEL = replace(STUDY, entries=(LONGER,), figures={})
 CHANGING = ("started", "commit")  # of a record, from one start of a run to the next
