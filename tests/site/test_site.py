@@ -26,7 +26,10 @@ PAGES = [page for page in browser.pages(SITE) if page != "index.html"]  # that o
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 API = "book/api/"
 
-pytestmark = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
+pytestmark = [
+    pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`"),
+    pytest.mark.slow,  # the longest file: it begins early, so that no process is left alone with it
+]
 needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 
 # A chapter's code is thousands of spans, of which axe need not look at each.
