@@ -49,6 +49,10 @@ def home():
         yield where
 
 
+# Said of a formula whose end has not arrived when a busy Firefox draws; of a wrong one it is said each time.
+HALF_READ = "Invalid markup: Incorrect number of children"
+
+
 def test_an_error_would_be_seen(firefox):
     firefox.get((SITE / "book" / "glossary.html").as_uri())
     firefox.execute_script("setTimeout(() => { throw new Error('thrown'); }); console.error('said');")
@@ -61,8 +65,11 @@ def test_every_page_loads_without_an_error(firefox, home, listings):
     """Listings of code, which are all of one kind, but for the first only in `make test-long`."""
     of_code = [path for path in PAGES if path.startswith("_modules/")]
     for path in of_code[1:] if listings else [*of_code[:1], *(path for path in PAGES if path not in of_code)]:
-        firefox.errors = []
-        firefox.get(f"{home}/{path}")
+        for _ in range(3):
+            firefox.errors = []
+            firefox.get(f"{home}/{path}")
+            if not all(error.startswith(HALF_READ) for error in firefox.errors) or not firefox.errors:
+                break
         assert firefox.errors == [], path
         assert firefox.title
 
