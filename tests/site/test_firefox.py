@@ -18,6 +18,11 @@ SITE = Path(__file__).parents[2] / "_build" / "html"
 PAGES = [page for page in browser.pages(SITE) if page != "index.html"]
 # Said of a formula whose end has not arrived when Firefox draws, and of a wrong one each time.
 HALF_READ = "Invalid markup: Incorrect number of children"
+# A formula is judged when it is drawn, and what is said of it travels apart from what a command answers: two frames,
+# and a message of our own that comes after it.
+DRAWN = "the page is drawn"
+DRAW = """const done = arguments[0];
+requestAnimationFrame(() => requestAnimationFrame(() => { console.error("the page is drawn"); done(); }));"""
 WRITTEN = "return document.querySelector('.models').app.writings[0]?.pieces.length ?? 0"
 
 pytestmark = [
@@ -63,6 +68,9 @@ def loaded(firefox, address):
     for _ in range(3):
         firefox.errors = []
         firefox.get(address)
+        firefox.execute_async_script(DRAW)
+        WebDriverWait(firefox, 10).until(lambda _: DRAWN in firefox.errors)
+        firefox.errors.remove(DRAWN)
         if not firefox.errors or not all(error.startswith(HALF_READ) for error in firefox.errors):
             break
     return firefox.errors

@@ -106,6 +106,9 @@ EXPLORER_TEXT = LEAST * 100 / 72
 MOST_NODES = 9000
 NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
 OPEN = "document.querySelectorAll('details.answer').forEach(e => { e.open = true; })"  # as a reader who has guessed
+# page.js looks at them a few at a time, so that the last are made reachable some time after a page has loaded.
+REACHABLE = """() => [...document.querySelectorAll("pre, .formula, span.math, .pst-scrollable-table-container")]
+    .every(box => box.tabIndex === 0 || box.scrollWidth <= box.clientWidth + 1)"""
 ANSWERS = """() => [...document.querySelectorAll("details.answer")]
     .map(e => [e.querySelector("summary").innerText, e.querySelector(".cell_output").checkVisibility()])"""
 VISIBLE_FRAME = """explorer => [...explorer.querySelectorAll("img")]
@@ -164,6 +167,7 @@ def test_page(tab, path):
     """All that every page is held to, by one visit: what else than its colors changes with none of its themes."""
     page = tab.visit(path)
     assert page.evaluate("document.querySelectorAll('*').length") <= MOST_NODES
+    page.wait_for_function(REACHABLE)
     if page.locator("pre").count():
         assert violations(page, "pre", only=["scrollable-region-focusable"]) == []
     assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
