@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from variants import build
 
 from efficient_transformers.layers.family import parameter_count
-from efficient_transformers.models import LanguageModel, build_model
+from efficient_transformers.models import LanguageModel
 from efficient_transformers.studies.records import Record, environment, record_once
 from efficient_transformers.training.corpus import load_corpus
 from efficient_transformers.training.logs import finite
@@ -32,9 +33,9 @@ class Recipe:
 
     Args:
         label: what the run is called in tables and figures; runs that differ only in their seed share it.
-        model: the name for :func:`build_model`.
+        model: the name for :func:`build`.
         training: how to train; its seed is the model's too.
-        options: further arguments of :func:`build_model`.
+        options: further arguments of :func:`build`.
         corpus: the name for :func:`load_corpus`.
     """
 
@@ -67,7 +68,7 @@ def execute(
     """
     corpus = load_corpus(run.corpus)
     torch.manual_seed(run.training.seed)
-    model = build_model(run.model, vocab_size=len(corpus.vocabulary), **run.options)
+    model = build(run.model, vocab_size=len(corpus.vocabulary), **run.options)
     if change is not None:
         change(model)
     metrics = train(model, corpus, run.training, show_progress=show_progress)

@@ -225,12 +225,12 @@ def changed_gates(
 
     Args:
         near: tokens, counted from the current one back; the weights of all others start at 0 and stay there.
-        bias: the start of each b.
+        bias: the start of each b; by default the paper's.
         within: each W starts uniform between minus and plus this.
         last_zero: whether the last matrix of a block starts at zero; else it starts like the others.
         **options: of :func:`build_model`.
     """
-    model = build_model("gmlp", **options)
+    model = open_gates(build_model("gmlp", **options))
     for block in model.modules():
         if isinstance(block, GMLPBlock) and not last_zero:
             start_like_the_others(block.down)
@@ -286,7 +286,15 @@ def two_sided(
         layers.append(TransformerLayer(attention, FeedForward(d_model, d_ff, nn.ReLU()), d_model))
     body = Stack(layers)
     initialize(body)
-    return LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len)
+    return open_gates(LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len))
+
+
+def open_gates(model: LanguageModel) -> LanguageModel:
+    """The model, with all its gates at the paper's start."""
+    for gate in model.modules():
+        if isinstance(gate, SpatialGatingUnit):
+            gate.open()
+    return model
 
 
 VARIANTS: dict[str, Callable[..., LanguageModel]] = {
@@ -327,8 +335,8 @@ def without_weights() -> Iterator[None]:
 
 
 def build(name: str, **options: Any) -> LanguageModel:
-    """A model of :data:`VARIANTS`, or of the package."""
-    return VARIANTS[name](**options) if name in VARIANTS else build_model(name, **options)
+    """A model of :data:`VARIANTS`, or of the package with open gates: until study 8 was in, all started so."""
+    return VARIANTS[name](**options) if name in VARIANTS else open_gates(build_model(name, **options))
 
 
 def complete(name: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from efficient_transformers import (
     LearnedPositions,
     MultiHeadAttention,
     PrimerNorm,
+    SpatialGatingUnit,
+    build_model,
 )
 from efficient_transformers.training.loop import parameter_groups
 
@@ -127,6 +129,14 @@ def test_weights_that_are_not_near_stay_zero_in_training(weight):
         learned = block.gate.matrix(8).tril()
         assert (learned[far] == 0).all()
         assert (learned.triu(-2).abs() > 0.01).sum() == 8 + 7 + 6
+
+
+@pytest.mark.parametrize("name", ["gmlp", "dense-gmlp", "amlp"])
+def test_gates_start_shut_and_those_of_studies_open(name):
+    for model, bias in ((build_model(name, vocab_size=9), 0), (made(name), 1)):
+        gates = [module for module in model.modules() if isinstance(module, SpatialGatingUnit)]
+        assert gates
+        assert all((gate.bias == bias).all() for gate in gates)
 
 
 def test_a_gate_may_start_with_another_bias_and_nothing_else():

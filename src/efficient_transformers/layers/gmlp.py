@@ -1,7 +1,7 @@
 """gMLP: tokens are mixed by one learned matrix, which multiplies as a gate; there is no attention.
 
 What is notable:
-- the gate starts as the identity, up to a spread of 0.001, for sequences of any length;
+- the gate starts shut, up to a spread of 0.001, for sequences of any length; the paper's starts open;
 - causal or two-sided is always asked for, never assumed;
 - with a cache, a token costs one row of the matrix.
 """
@@ -32,16 +32,16 @@ class SpatialGatingUnit(nn.Module):
     r"""The gate that mixes tokens: :math:`s(Z) = Z_1 \odot f(Z_2)` with :math:`f(Z) = W\,\mathrm{LN}(Z) + b`.
 
     :math:`W`, one matrix for all channels, acts along the sequence. :math:`Z_1` and :math:`Z_2` are the halves of
-    the channels. At the start :math:`b = 1` and :math:`W_{ts} \sim \mathcal{N}(0, 0.001^2 / n)`: a normalized channel
+    the channels. At the start :math:`b = 0` and :math:`W_{ts} \sim \mathcal{N}(0, 0.001^2 / n)`: a normalized channel
     has a mean square of 1, so that a sum over at most :math:`n` tokens has a standard deviation of at most 0.001,
-    whatever :math:`n` and however alike the tokens are.
+    whatever :math:`n` and however alike the tokens are. The paper starts at :math:`b = 1`: :meth:`open`.
 
     Args:
         d_ffn: channels of the input; even for a split gate.
         max_seq_len: the longest sequence, :math:`n`.
         causal: whether position :math:`t` sees the positions :math:`s \le t`, or all of them.
         gate: ``"split"``; ``"whole"``: :math:`Z \odot f(Z)`; ``"additive"``: :math:`Z + f(Z)`; ``"linear"``:
-            :math:`f(Z)`. Without a product :math:`b` starts at 0, and a linear :math:`W` at the identity.
+            :math:`f(Z)`, whose :math:`W` starts at the identity.
         weight: ``"dense"``, or ``"toeplitz"``: :math:`W_{ts} = k_{t-s}`, with ``n`` numbers if causal, else
             ``2 * n - 1``.
         fft: apply a Toeplitz :math:`W` by :func:`fft_product`; later pieces of a cache are multiplied directly.
@@ -80,10 +80,15 @@ class SpatialGatingUnit(nn.Module):
         n = max_seq_len
         shape = (n, n) if weight == "dense" else (n,) if causal else (2 * n - 1,)
         self.weight = nn.Parameter(0.001 * n**-0.5 * torch.randn(shape))
-        self.bias = nn.Parameter(torch.full((n,), 1.0 if gate in ("split", "whole") else 0.0))
+        self.bias = nn.Parameter(torch.zeros(n))
         if gate == "linear":
             identity = self.weight.detach().diagonal() if weight == "dense" else self.weight.detach()[-n]
             identity += 1
+
+    def open(self) -> None:
+        """Start as in the paper: with :math:`b = 1` a product passes what it multiplies. A sum passes it anyhow."""
+        if self.kind in ("split", "whole"):
+            nn.init.ones_(self.bias)
 
     def kernel(self, T: int) -> Tensor:
         """A Toeplitz matrix's weights for the offsets from ``1 - T`` to ``T - 1``; zeros for the future if causal."""
