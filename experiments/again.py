@@ -1,7 +1,8 @@
-"""Runs made once more on this machine, by the code of today: does the device matter, does the version of the protocol?
+"""Runs made once more on this machine, by the code of today: does the device matter, or what has changed since then?
 
     python experiments/again.py devices     # of study 12, which a GPU made
     python experiments/again.py versions    # of version 2, with which runs of version 3 are compared
+    python experiments/again.py starts      # of gates that start open, with which study 8 compares those that do not
 
 Same rate, same seed. What is there is not run again. The losses go to files of these names in results/, which belong
 to no study.
@@ -16,8 +17,8 @@ from dataclasses import replace
 
 import torch
 from declared import STUDIES
-from declared.controls import SAME, TWO, entry, older
-from declared.head_to_head import EQUAL_TIME_2000
+from declared.controls import SAME, TOEPLITZ, TWO, entry, older
+from declared.head_to_head import EQUAL_TIME_2000, HEAD_TO_HEAD, MIDDLE
 from declared.size import GATE
 from planning import RESULTS, records_of
 from variants import build
@@ -45,6 +46,12 @@ def versions() -> Iterator[tuple[Study, Trial]]:
         yield from trials(EQUAL_TIME_2000, old, replace(of, name=old.name, steps=old.steps))
 
 
+def starts() -> Iterator[tuple[Study, Trial]]:
+    """gMLP after 2,000 steps, as before its gates started shut."""
+    old = older(MIDDLE, "gMLP Toeplitz")
+    yield from trials(HEAD_TO_HEAD, old, replace(entry("gMLP", "gmlp", TOEPLITZ, old.steps), name=old.name))
+
+
 def trials(study: Study, known: Entry, again: Entry) -> Iterator[tuple[Study, Trial]]:
     """An entry at the rate that a study chose for it, or for its older form."""
     rate = chosen_rate(known, records_of(study))
@@ -59,7 +66,7 @@ def execute(study: Study, trial: Trial) -> Record:
     return {key: made[key] for key in ("study", "run", "test", "device", "versions", "machine")}
 
 
-WHAT = {"devices": devices, "versions": versions}
+WHAT = {"devices": devices, "versions": versions, "starts": starts}
 
 
 def main() -> None:

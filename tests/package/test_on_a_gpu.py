@@ -107,6 +107,7 @@ def test_a_line_that_says_what_cannot_be_is_a_sentence(line, message, monkeypatc
             [("Baseline", 4000), ("Primer", 2000), ("SwiGLU and convolutions", 2000), ("gMLP", 2000)],
         ),
         ("versions", [("Baseline, 2 layers, equal time", 3842), ("Primer EZ, equal time", 1819)]),
+        ("starts", [("gMLP Toeplitz", 2000)]),
     ],
 )
 def test_runs_are_made_again_once_and_belong_to_no_study(what, expected, tmp_path, monkeypatch):
