@@ -34,6 +34,7 @@ STUDIES: dict[str, Study] = {
         controls.own_output(),
         controls.eight_thousand(),
         controls.longer_values(),
+        controls.attention_added(),
         size.size_64(),
         size.size_128(),
         size.size_256(),

@@ -1,4 +1,4 @@
-"""What hostile readers found missing: studies 6 to 11 and 13, the first by version 3 of the protocol.
+"""What hostile readers found missing: studies 6 to 11, 13 and 14, the first by version 3 of the protocol.
 
 Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
 the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
@@ -234,4 +234,23 @@ def longer_values() -> Study:
             )
         },
         borrowed=MIDDLE + PARTS,
+    )
+
+
+def attention_added() -> Study:
+    """Study 14: study 9's attention was paid for with channels. This one comes on top."""
+    made = {steps: entry("aMLP, all channels", "amlp", TOEPLITZ, steps, size="1.1M") for steps in (500, 2000)}
+    paid = {of.steps: of for of in attention_beside().entries}
+    return Study(
+        "attention-added",
+        "And if it is not paid for with channels?",
+        tuple(made.values()),
+        {
+            f"attention on top, {steps:,} steps": (
+                *against(older(known, "gMLP Toeplitz"), made[steps]),
+                *against(paid[steps], made[steps]),
+            )
+            for steps, known in ((500, SHORT), (2000, MIDDLE))
+        },
+        borrowed=SHORT + MIDDLE + tuple(paid.values()),
     )
