@@ -12,11 +12,6 @@ from tools.make import browser
 
 SITE = Path(__file__).parents[2] / "_build" / "html"
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "reduced_motion": "reduce"}
-HEARD = """e => {
-  const told = [];
-  new MutationObserver(() => told.push(e.textContent)).observe(e, { childList: true, subtree: true });
-  return told;
-}"""
 
 pytestmark = [
     pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
@@ -39,6 +34,8 @@ def phone(chromium, address):
         touch("touchStart", (x, y))
         for step in range(1, 9):
             touch("touchMove", (x, y + down * step / 8))
+        tab.wait_for_timeout(200)  # a finger that leaves while it moves would fling, and the next tap stop that
+        touch("touchMove", (x, y + down))
         touch("touchEnd")
 
     tab.drag, tab.address = drag, address
@@ -61,10 +58,8 @@ def test_a_finger_drags_a_bar_of_kernel_bench_and_the_page_stays(phone):
     assert float(handle.get_attribute("aria-valuenow")) < -0.7  # 48 pixels below zero: all of them were heard
     assert phone.evaluate("scrollY") == top
     said = phone.locator(".kernel-bench a.link")
-    told = said.evaluate_handle(HEARD)  # what it says it says for two seconds
     said.tap()
-    phone.wait_for_function("told => told.length", arg=told)
-    assert told.evaluate("told => told[0]") == "Copied"
+    expect(said).to_have_text("Copied")
     assert phone.evaluate("navigator.clipboard.readText()") == phone.url == said.evaluate("e => e.href")
 
 
