@@ -35,6 +35,7 @@ STUDIES: dict[str, Study] = {
         controls.eight_thousand(),
         controls.longer_values(),
         controls.attention_added(),
+        controls.open_rate(),
         size.size_64(),
         size.size_128(),
         size.size_256(),

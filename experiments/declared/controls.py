@@ -1,4 +1,4 @@
-"""What hostile readers found missing: studies 6 to 11, 13 and 14, the first by version 3 of the protocol.
+"""What hostile readers found missing: studies 6 to 11 and 13 to 15, the first by version 3 of the protocol.
 
 Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
 the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
@@ -253,4 +253,22 @@ def attention_added() -> Study:
             for steps, known in ((500, SHORT), (2000, MIDDLE))
         },
         borrowed=SHORT + MIDDLE + tuple(paid.values()),
+    )
+
+
+def open_rate() -> Study:
+    """Study 15: of the open gate's rates several ended alike, and one seed chose the largest."""
+    smaller = entry("gMLP, rate 0.00566", "gmlp", TOEPLITZ, 2000, rate=0.00566)
+    (shut,) = shut_gate().entries
+    return Study(
+        "open-rate",
+        "Is a shut gate's lead after 2,000 steps one over a rate?",
+        (smaller,),
+        {
+            "shut against open, a smaller rate": (
+                *against(older(MIDDLE, "gMLP Toeplitz"), smaller),
+                (shut.key, smaller.key),
+            )
+        },
+        borrowed=(*MIDDLE, shut),
     )
