@@ -1,7 +1,7 @@
 """gMLP: tokens are mixed by one learned matrix, which multiplies as a gate; there is no attention.
 
 What is notable:
-- the gate starts shut, up to a spread of 0.001, for sequences of any length; the paper's starts open;
+- a gate that multiplies starts shut, up to a spread of 0.001, at any length; the paper's starts open;
 - causal or two-sided is always asked for, never assumed;
 - with a cache, a token costs one row of the matrix.
 """
