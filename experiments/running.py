@@ -132,8 +132,8 @@ class Keeper:
         if not now and time.monotonic() - self.last < COMMIT_SECONDS:
             return
         self.last = time.monotonic()
-        if changed := git("status", "--porcelain", "--untracked-files=all", "--", str(self.folder)):
-            names = sorted(Path(line.split()[-1]).stem for line in changed.splitlines())
-            with locked(QUEUE / "commit.lock"):
+        with locked(QUEUE / "commit.lock"):  # another process may be committing what is seen to have changed
+            if changed := git("status", "--porcelain", "--untracked-files=all", "--", str(self.folder)):
+                names = sorted(Path(line.split()[-1]).stem for line in changed.splitlines())
                 git("add", "--", str(self.folder))
                 git("commit", "--quiet", "--only", "-m", f"Records: {', '.join(names)}", "--", str(self.folder))

@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from efficient_transformers.studies.protocol import Trial
 from efficient_transformers.studies.records import read_records
 from efficient_transformers.studies.trials import execute_trial
 from efficient_transformers.training.checkpoint import Checkpoints
+from efficient_transformers.training.files import locked
 
 pytestmark = pytest.mark.slow
 LONGER = entry(steps=12, seeds=(0, 1))
@@ -172,13 +174,18 @@ def test_git_that_fails_says_so():
         running.git("nonsense")
 
 
-def test_records_are_committed_alone_and_at_the_end_of_their_time(tmp_path, monkeypatch):
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder in a repository of its own, for records."""
     monkeypatch.setattr(running, "ROOT", tmp_path)
     monkeypatch.setattr(running, "QUEUE", tmp_path)
-    results = tmp_path / "results"
-    results.mkdir()
+    (tmp_path / "results").mkdir()
     for line in ("init", "config user.name Somebody", "config user.email somebody@example.org"):
         running.git(*line.split())
+    return tmp_path / "results"
+
+
+def test_records_are_committed_alone_and_at_the_end_of_their_time(results, tmp_path, monkeypatch):
     (tmp_path / "code.py").touch()
     running.git("add", "code.py")
     (results / "tiny.jsonl").write_text(json.dumps({"run": {}}) + "\n")
@@ -191,4 +198,15 @@ def test_records_are_committed_alone_and_at_the_end_of_their_time(tmp_path, monk
     assert running.git("show", "--name-only", "--format=") == "results/tiny.jsonl"
     assert running.git("status", "--porcelain").splitlines()[0] == "A  code.py"
     keeper.keep(now=True)
+    assert running.git("log", "--format=%s") == "Records: tiny"
+
+
+def test_two_that_keep_the_same_record_commit_it_once(results):
+    (results / "tiny.jsonl").write_text(json.dumps({"run": {}}) + "\n")
+    with ThreadPoolExecutor(2) as pool:
+        with locked(running.QUEUE / "commit.lock"):
+            kept = [pool.submit(running.Keeper(results).keep, now=True) for _ in range(2)]
+            time.sleep(0.5)  # both have come as far as they come
+        for each in kept:
+            each.result(10)
     assert running.git("log", "--format=%s") == "Records: tiny"
