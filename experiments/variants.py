@@ -230,7 +230,7 @@ def changed_gates(
         last_zero: whether the last matrix of a block starts at zero; else it starts like the others.
         **options: of :func:`build_model`.
     """
-    model = open_gates(build_model("gmlp", **options))
+    model = build("gmlp", **options)
     for block in model.modules():
         if isinstance(block, GMLPBlock) and not last_zero:
             start_like_the_others(block.down)

@@ -21,8 +21,8 @@ HALF_READ = "Invalid markup: Incorrect number of children"
 # A formula is judged when it is drawn, and what is said of it travels apart from what a command answers: two frames,
 # and a message of our own that comes after it.
 DRAWN = "the page is drawn"
-DRAW = """const done = arguments[0];
-requestAnimationFrame(() => requestAnimationFrame(() => { console.error("the page is drawn"); done(); }));"""
+DRAW = """const [said, done] = arguments;
+requestAnimationFrame(() => requestAnimationFrame(() => { console.error(said); done(); }));"""
 WRITTEN = "return document.querySelector('.models').app.writings[0]?.pieces.length ?? 0"
 
 pytestmark = [
@@ -68,7 +68,7 @@ def loaded(firefox, address):
     for _ in range(3):
         firefox.errors = []
         firefox.get(address)
-        firefox.execute_async_script(DRAW)
+        firefox.execute_async_script(DRAW, DRAWN)
         WebDriverWait(firefox, 10).until(lambda _: DRAWN in firefox.errors)
         firefox.errors.remove(DRAWN)
         if not firefox.errors or not all(error.startswith(HALF_READ) for error in firefox.errors):
