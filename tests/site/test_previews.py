@@ -72,7 +72,7 @@ def test_each_kind_of_reference_is_shown():
     assert shown(CHAPTER)["why-the-shift-is-k-1"].startswith(
         "<p><b>4.2 Why the shift is k − 1</b></p><p>Cut the tokens"
     )
-    assert "With <math" in shown(CHAPTER)["exercise-4-3-as-dear-as-its-matrices"]
+    assert "With <math" in shown(CHAPTER)["exercise-4-3-as-costly-as-its-matrices"]
     assert "An average of what the tokens so far say" in shown("book/glossary.html")["term-attention"]
     assert "tokens in a sequence" in shown("book/notation.html")["symbol-1"]
     assert any("Searching for efficient" in entry for entry in shown("book/bibliography.html").values())
