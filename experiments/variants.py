@@ -102,16 +102,74 @@ class DistanceBiasAttention(MultiHeadAttention):
         return self.output(y.transpose(1, 2).flatten(2))  # (B, T, D)
 
 
+class ConvolvedDistanceBiasAttention(DistanceBiasAttention):
+    """The same with Primer EZ's convolutions of queries, keys and values. For whole sequences only."""
+
+    def __init__(self, d_model: int, n_heads: int, max_seq_len: int) -> None:
+        super().__init__(d_model, n_heads, max_seq_len, rotary=True, first="alibi")
+        self.conv_q, self.conv_k, self.conv_v = (CausalDepthwiseConv(d_model, n_heads) for _ in range(3))
+
+    def project(self, x: Tensor, cache: Cache | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = super().project(x)
+        return self.conv_q(q), self.conv_k(k), self.conv_v(v)  # (B, T, D) each
+
+
+class OtherBaseAttention(MultiHeadAttention):
+    r"""Attention whose rotary positions turn by :math:`\theta_i = b^{-2i/K}`, where the package has b = 10,000."""
+
+    def __init__(self, d_model: int, n_heads: int, base: float) -> None:
+        super().__init__(d_model, n_heads)
+        self.base = base
+
+    def rotate(self, x: Tensor, start: int) -> Tensor:
+        """Queries or keys ``[batch, n_heads, seq, K]``, turned from position ``start`` on."""
+        T, K = x.shape[-2:]
+        angle = (start + torch.arange(T))[:, None] * self.base ** (-torch.arange(0, K, 2) / K)  # (T, K/2)
+        turned = torch.view_as_complex(x.view(*x.shape[:-1], K // 2, 2)) * torch.polar(torch.ones_like(angle), angle)
+        return torch.view_as_real(turned).flatten(-2)  # (B, H, T, K)
+
+    def turn(self, q: Tensor, k: Tensor, start: int, seen: int) -> tuple[Tensor, Tensor]:
+        return self.rotate(q, start), self.rotate(k, seen)
+
+
 def distance_bias(*, rotary: bool = True, first: Literal["alibi", "zero"] = "alibi", **options: Any) -> LanguageModel:
     """The baseline with a :class:`DistanceBiasAttention`, beside rotary positions or instead of them."""
     require_known("first", first, ("alibi", "zero"))
     model = build_model("transformer", **options)
+    return replace_attentions(
+        model, lambda D, H: DistanceBiasAttention(D, H, model.max_seq_len, rotary=rotary, first=first)
+    )
+
+
+def fixed_slopes(**options: Any) -> LanguageModel:
+    """The baseline with ALiBi's slopes beside rotary positions: a :class:`DistanceBiasAttention` that learns none."""
+    model = distance_bias(**options)
+    for attention in model.modules():
+        if isinstance(attention, DistanceBiasAttention):
+            slopes = attention.bias.detach()
+            del attention.bias
+            attention.register_buffer("bias", slopes)
+    return model
+
+
+def convolved_distance_bias(**options: Any) -> LanguageModel:
+    """Primer EZ with numbers for distances, as :func:`distance_bias` gives them to the baseline."""
+    model = build_model("primer-ez", **options)
+    return replace_attentions(model, lambda D, H: ConvolvedDistanceBiasAttention(D, H, model.max_seq_len))
+
+
+def rotary_base(*, base: float = 10_000.0, **options: Any) -> LanguageModel:
+    """The baseline with another base of its rotary positions."""
+    model = build_model("transformer", **options)
+    return replace_attentions(model, lambda D, H: OtherBaseAttention(D, H, base))
+
+
+def replace_attentions(model: LanguageModel, make: Callable[[int, int], MultiHeadAttention]) -> LanguageModel:
+    """The model with attentions that ``make`` returns for its width and heads; each keeps the parts it had before."""
     for layer in model.body.children():
-        old = layer.attention
-        assert isinstance(old, MultiHeadAttention), "a layer of the baseline"
-        new = DistanceBiasAttention(model.d_model, old.n_heads, model.max_seq_len, rotary=rotary, first=first)
-        for name in ("query", "key", "value", "output"):
-            setattr(new, name, getattr(old, name))  # what the baseline would start with
+        old, new = layer.attention, make(model.d_model, layer.attention.n_heads)  # type: ignore[union-attr, arg-type]
+        for name, part in old.named_children():  # type: ignore[union-attr]
+            setattr(new, name, part)  # what the model would start with
         layer.attention = new
     model.config = None
     return model
@@ -304,6 +362,9 @@ VARIANTS: dict[str, Callable[..., LanguageModel]] = {
     "changed-gates": changed_gates,
     "two-sided": two_sided,
     "distance-bias": distance_bias,
+    "fixed-slopes": fixed_slopes,
+    "convolved-distance-bias": convolved_distance_bias,
+    "rotary-base": rotary_base,
     "own-output": own_output,
 }
 # The package's family that a variant hands its further options to.
@@ -312,6 +373,9 @@ BASES = {
     "started-kernels": "primer-ez",
     "changed-gates": "gmlp",
     "distance-bias": "transformer",
+    "fixed-slopes": "transformer",
+    "convolved-distance-bias": "primer-ez",
+    "rotary-base": "transformer",
 }
 
 

@@ -1,4 +1,4 @@
-"""What hostile readers found missing: studies 6 to 11 and 13 to 15, the first by version 3 of the protocol.
+"""What hostile readers found missing: studies 6 to 11 and 13 to 18, the first by version 3 of the protocol.
 
 Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
 the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
@@ -27,9 +27,8 @@ MIXED = SAME | {"activation": "swiglu"}  # SwiGLU and convolutions
 def entry(name: str, model: str, options: dict[str, Any], steps: int = 500, context: int = 256, **more: Any) -> Entry:
     """A model at a budget, with all its options."""
     whole = complete(model, {"max_seq_len": context} | options)
-    return Entry(
-        name=name, model=model, options=whole, steps=steps, seq_len=context, batch_size=1024 // context, **more
-    )
+    given = {"batch_size": 1024 // context} | more
+    return Entry(name=name, model=model, options=whole, steps=steps, seq_len=context, **given)
 
 
 def in_the_time_of(steps: int, of: Entry) -> Entry:
@@ -72,8 +71,23 @@ def with_distances(steps: int = 500, context: int = 256) -> tuple[Entry, Entry]:
 
 FROM_ZERO = entry("Baseline, distances from zero", "distance-bias", SAME | {"first": "zero"})
 
+# 16. Two layers make twice the updates in a minute, and are smaller. So do four with half a batch, or four narrow ones.
+MORE_UPDATES = (
+    entry("Baseline, half a batch", "transformer", SAME, batch_size=2),
+    entry("Baseline, narrow", "transformer", SAME | {"d_model": 88}, size="0.4M"),
+    entry("Baseline, 2 wide layers", "transformer", SAME | {"d_model": 184, "n_layers": 2}),
+)
+
 # Their times come before the budgets that are made of them.
-TO_TIME = (*HALVED, TWO, *with_distances(), *with_distances(context=64), *with_distances(context=1024), FROM_ZERO)
+TO_TIME = (
+    *HALVED,
+    *MORE_UPDATES,
+    TWO,
+    *with_distances(),
+    *with_distances(context=64),
+    *with_distances(context=1024),
+    FROM_ZERO,
+)
 
 
 def depth() -> Study:
@@ -271,4 +285,80 @@ def open_rate() -> Study:
             )
         },
         borrowed=(*MIDDLE, shut),
+    )
+
+
+def more_updates() -> Study:
+    """Study 16."""
+    made = tuple(in_the_time_of(500, of) for of in MORE_UPDATES)
+    two = older(EQUAL_TIME.entries, "Baseline, 2 layers, equal time")
+    return Study(
+        "more-updates",
+        "Are two layers ahead in equal time since they are few, or since they make more updates?",
+        made,
+        {
+            "more updates, equal time, any batch": (
+                *against(SHORT[0], *made),
+                *against(two, *made),
+            )
+        },
+        borrowed=SHORT + EQUAL_TIME.entries,
+    )
+
+
+def mixing() -> Study:
+    """Study 17: gMLP has eight mixing layers, GELU, and a product; which of them has the baseline not?"""
+    eight = entry("Baseline, 8 thin layers", "transformer", SAME | {"n_layers": 8, "d_ff": 128})
+    gelu = entry("Baseline, GELU", "changed-baseline", SAME | {"activation": "gelu"})
+    whole = {"d_model": 128, "n_layers": 8, "d_ff": 384, "weight": "toeplitz"}
+    additive, linear = (
+        entry(f"{gate}, Toeplitz", "gmlp", whole | {"gate": gate}, context=64) for gate in ("additive", "linear")
+    )
+    split, product, plain = (older(GATE_ENTRIES, name) for name in ("split, Toeplitz", "whole, Toeplitz", "baseline"))
+    toeplitz = older(SHORT, "gMLP Toeplitz")
+    return Study(
+        "mixing",
+        "Is gMLP's lead one of eight mixing layers, of GELU, or of its product?",
+        (eight, gelu, additive, linear),
+        {
+            "layers and activation": (
+                *against(SHORT[0], eight, gelu),
+                (toeplitz.key, eight.key),
+                (toeplitz.key, gelu.key),
+            ),
+            "Toeplitz gates, context 64": (
+                (split.key, additive.key),
+                (product.key, additive.key),
+                (additive.key, linear.key),
+                (linear.key, plain.key),
+            ),
+        },
+        borrowed=SHORT + GATE_ENTRIES,
+    )
+
+
+def positions() -> Study:
+    """Study 18: study 7 gave numbers to the baseline alone, and left rotation as it was."""
+    slopes = entry("Baseline, fixed slopes", "fixed-slopes", SAME)
+    bases = tuple(entry(f"Baseline, base {base:,}", "rotary-base", SAME | {"base": base}) for base in (1000, 100))
+    made = {steps: entry("Primer EZ, distances", "convolved-distance-bias", SAME, steps) for steps in (500, 2000)}
+    known = {500: (SHORT, with_distances()[0]), 2000: (MIDDLE, with_distances(2000)[0])}
+    return Study(
+        "positions",
+        "Which positions does the baseline want, and does Primer EZ gain by numbers for distances as it does?",
+        (slopes, made[500], *bases, made[2000]),
+        {
+            "positions, 500 steps": (
+                *against(SHORT[0], slopes, *bases),
+                *against(known[500][1], slopes),
+            )
+        }
+        | {
+            f"Primer EZ with distances, {steps:,} steps": (
+                (made[steps].key, older(plain, "Primer EZ").key),
+                (made[steps].key, beside.key),
+            )
+            for steps, (plain, beside) in known.items()
+        },
+        borrowed=(*SHORT, *MIDDLE, *(beside for _, beside in known.values())),
     )

@@ -320,6 +320,17 @@ def test_an_unknown_study_lists_the_known_ones():
         study.load_study("none such")
 
 
+def test_a_study_is_read_at_a_budget_and_a_context():
+    whole = study.load_study("distances")
+    part = study.load_study("distances", steps=500, seq_len=64)
+    assert 0 < len(part) < len(whole)
+    assert part == [r for r in whole if r["run"]["training"]["steps"] == 500 and r["run"]["training"]["seq_len"] == 64]
+    with pytest.raises(ValueError, match=r"steps of 'head-to-head' is 300; expected one of \[500, 2000\]"):
+        study.load_study("head-to-head", steps=300)
+    with pytest.raises(ValueError, match=r"seq_len of 'head-to-head' is 64; expected one of \[256\]"):
+        study.load_study("head-to-head", seq_len=64)
+
+
 def test_a_step_has_the_time_of_its_model_and_size():
     run = study.load_study("head-to-head")[0]["run"]
     took = study.load_step_time(run)

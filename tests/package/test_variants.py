@@ -20,6 +20,7 @@ from efficient_transformers import (
     SpatialGatingUnit,
     build_model,
 )
+from efficient_transformers.layers.family import parameter_count
 from efficient_transformers.training.loop import parameter_groups
 
 pytestmark = pytest.mark.slow
@@ -189,6 +190,38 @@ def test_two_sided_attention_without_positions_is_blind_to_order():
         assert blind == (positions == "none")
 
 
+def test_numbers_for_distances_at_zero_change_nothing():
+    tokens = torch.randint(11, (2, 8))
+    for name, of in (("distance-bias", "transformer"), ("convolved-distance-bias", "primer-ez")):
+        model, plain = made(name), made(of)
+        for parameter in plain.parameters():
+            nn.init.normal_(parameter, std=0.3)
+        missing, unexpected = model.load_state_dict(plain.state_dict(), strict=False)
+        assert (missing, unexpected) == ([f"body.{n}.attention.bias" for n in range(3)], [])
+        assert not torch.allclose(model(tokens), plain(tokens), atol=1e-2)
+        for layer in model.body:
+            nn.init.zeros_(layer.attention.bias)
+        assert torch.allclose(model(tokens), plain(tokens), atol=1e-4)
+
+
+def test_fixed_slopes_are_those_that_learned_numbers_start_from():
+    fixed, learned = made("fixed-slopes"), made("distance-bias")
+    assert same_weights(fixed, learned)
+    assert not [name for name, _ in fixed.named_parameters() if name.endswith("bias") and "attention" in name]
+    assert parameter_count(learned) - parameter_count(fixed) == sum(a.attention.bias.numel() for a in learned.body)
+
+
+def test_the_base_of_rotary_positions_may_be_another():
+    tokens = torch.randint(11, (2, 8))
+    usual, same, other = made("transformer"), made("rotary-base", base=10_000.0), made("rotary-base", base=2.0)
+    for model in (usual, same, other):
+        torch.manual_seed(1)
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, std=0.3)
+    assert torch.allclose(same(tokens), usual(tokens), atol=1e-4)
+    assert not torch.allclose(other(tokens), usual(tokens), atol=1e-2)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_they_are_causal_unless_two_sided_and_train(name):
     options = {
@@ -198,6 +231,9 @@ def test_they_are_causal_unless_two_sided_and_train(name):
         "changed-gates": {"near": 3},
         "two-sided": {"kind": "attention"},
         "distance-bias": {},
+        "fixed-slopes": {},
+        "convolved-distance-bias": {},
+        "rotary-base": {"base": 100.0},
         "own-output": {"kind": "transformer"},
     }[name]
     model = made(name, **options)

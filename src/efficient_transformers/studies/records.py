@@ -149,15 +149,27 @@ def results(package: str) -> Path:
         raise ModuleNotFoundError(f"this Python has not {where}; install the package: pip install .") from error
 
 
-def load_study(name: str) -> list[Record]:
+def load_study(name: str, *, steps: int | None = None, seq_len: int | None = None) -> list[Record]:
     """The records of one of the book's studies.
 
+    Args:
+        name: the study's.
+        steps: only runs of so many; all without it.
+        seq_len: only runs at this context, in tokens; at all without it.
+
     Raises:
-        ValueError: if there is no such study; the message lists those there are.
+        ValueError: if there is no such study, or if it has no run of so many steps or at this context; the message
+            lists what there is.
     """
     folder = results("recorded")
     require_known("name", name, sorted(path.stem for path in folder.glob("*.jsonl")))
-    return read_records(folder / f"{name}.jsonl")
+    records = read_records(folder / f"{name}.jsonl")
+    for field, wanted in (("steps", steps), ("seq_len", seq_len)):
+        if wanted is not None:
+            values = {record["run"]["training"][field] for record in records}
+            require(wanted in values, f"{field} of {name!r}", wanted, f"one of {sorted(values)}")
+            records = [record for record in records if record["run"]["training"][field] == wanted]
+    return records
 
 
 def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
