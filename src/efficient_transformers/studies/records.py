@@ -223,6 +223,8 @@ NAMES: dict[tuple[int, str], str] = {
     (2, "2 layers in the time of split"): f"2 layers in the time of {DENSE}",
     (2, "2 layers in the time of split, Toeplitz"): "2 layers in the time of gMLP",
     (3, "aMLP, Toeplitz"): "aMLP",
+    (3, "additive, Toeplitz"): "gMLP, additive",
+    (3, "linear, Toeplitz"): "gMLP, linear",
 }
 
 
