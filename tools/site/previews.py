@@ -65,9 +65,8 @@ def bare(node: Tag | None) -> str:
 def picture(figure: Tag, page: str) -> str:
     """The picture of a figure, or its table."""
     if table := figure.find("table"):
-        for inner in table.find_all(True):
-            inner.attrs = {k: v for k, v in inner.attrs.items() if k == "scope"}
-        table.attrs = {}
+        for inner in (table, *table.find_all(True)):
+            inner.attrs = {}  # that a th heads its column or its row, HTML says without a scope
         return str(table)
     image = figure.find("img")
     if image is None:
