@@ -34,7 +34,7 @@ class Stored(NamedTuple):
 
 
 STORED = {
-    "preview.png": Stored("book/index.html", ".bd-article > section > :is(p, .leak-lab)", 944, 504, 1.25),
+    "preview.png": Stored("book/index.html", ".bd-article > section > :is(h1, p, .leak-lab)", 944, 504, 1.25),
     "page.png": Stored("notebooks/02-primer-ez.html", "#eq-2-3, #eq-2-3 ~ *", 1280, 800, 1),
 }
 
