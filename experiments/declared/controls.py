@@ -78,17 +78,6 @@ MORE_UPDATES = (
     entry("Baseline, 2 wide layers", "transformer", SAME | {"d_model": 184, "n_layers": 2}),
 )
 
-# Their times come before the budgets that are made of them.
-TO_TIME = (
-    *HALVED,
-    *MORE_UPDATES,
-    TWO,
-    *with_distances(),
-    *with_distances(context=64),
-    *with_distances(context=1024),
-    FROM_ZERO,
-)
-
 
 def depth() -> Study:
     """Study 6."""

@@ -122,7 +122,7 @@ def test_opened_untrusted_a_figure_has_one_frame_and_an_instrument_its_still(vis
     assert "Here: factor 4." in explorer.locator("img").get_attribute("alt")
     assert explorer.locator("input").count() == 0
     instrument = seen(page, ".leak-lab")
-    assert "run this cell to touch it" in instrument.inner_text()
+    patiently(lambda: "run this cell to touch it" in instrument.inner_text())
     assert instrument.locator("input").count() == 0
     assert instrument.locator("img").bounding_box()["height"] > 100
     assert page.locator(LOST).count() == 0

@@ -14,6 +14,7 @@ from __future__ import annotations
 import html
 import re
 import shutil
+import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,7 +102,7 @@ def one_weight_for_a_distance() -> Finding:
         verdict(near) == "lower" and pair.mean < near.mean, "a dense one gains a part of that without its far weights"
     )
     short, longer = (
-        evidence.compare({"": (found["gMLP"], found["dense gMLP, W not counted"])})[""].mean
+        statistics.mean(evidence.paired(found["gMLP"], found["dense gMLP, W not counted"]))
         for found, _ in (study.by_model(study.load_study("head-to-head", steps=steps)) for steps in (500, 2000))
     )
     holds(short < 2 * longer < 0, "at 256 characters less than half of the gap is left after 2,000 steps")
