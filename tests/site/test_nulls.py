@@ -129,3 +129,6 @@ def test_the_page_has_each_line_with_its_picture_and_its_link():
         heading = place.find_parent("section").find(re.compile("h[23]")).get_text()
         heading = heading if heading.startswith("S") else place.find_parent("section").parent.find("h2").get_text()
         assert heading.startswith(f"{line['section']} "), (heading, line["section"])
+        if place.find("table"):  # and not at one that is of something else
+            shown = re.sub(r"\s+", " ", place.get_text(" ").replace("\N{MINUS SIGN}", "-"))
+            assert any(form in shown for c in rows.values() for form in as_printed(c)), anchor
