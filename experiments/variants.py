@@ -114,6 +114,17 @@ class ConvolvedDistanceBiasAttention(DistanceBiasAttention):
         return self.conv_q(q), self.conv_k(k), self.conv_v(v)  # (B, T, D) each
 
 
+class ConvolvedInputAttention(MultiHeadAttention):
+    """Attention whose queries, keys and values are made from what one convolution makes of its input."""
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__(d_model, n_heads)
+        self.conv = CausalDepthwiseConv(d_model, n_heads)
+
+    def project(self, x: Tensor, cache: Cache | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        return super().project(self.conv(x, cache))  # (B, T, D) each
+
+
 class OtherBaseAttention(MultiHeadAttention):
     r"""Attention whose rotary positions turn by :math:`\theta_i = b^{-2i/K}`, where the package has b = 10,000."""
 
@@ -146,9 +157,7 @@ def fixed_slopes(**options: Any) -> LanguageModel:
     model = distance_bias(**options)
     for attention in model.modules():
         if isinstance(attention, DistanceBiasAttention):
-            slopes = attention.bias.detach()
-            del attention.bias
-            attention.register_buffer("bias", slopes)
+            hold(attention, "bias")
     return model
 
 
@@ -173,6 +182,39 @@ def replace_attentions(model: LanguageModel, make: Callable[[int, int], MultiHea
         layer.attention = new
     model.config = None
     return model
+
+
+def convolved_elsewhere(*, where: Literal["embedding", "input"] = "embedding", **options: Any) -> LanguageModel:
+    """Squared ReLU with Primer EZ's convolution in front of all layers, or in front of each attention.
+
+    Args:
+        where: ``"embedding"``, one convolution of the first layer's input; or ``"input"``, one in each layer, of what
+            queries, keys and values are made from.
+        **options: of :func:`build_model`.
+    """
+    require_known("where", where, ("embedding", "input"))
+    model = build_model("primer-ez", convolve="", **options)
+    if where == "embedding":
+        conv = CausalDepthwiseConv(model.d_model, options.get("n_heads", 4))
+        replace_body(model, Stack([conv, *model.body.children()]))
+        return model
+    return replace_attentions(model, ConvolvedInputAttention)
+
+
+def fixed_kernels(**options: Any) -> LanguageModel:
+    """Primer EZ whose kernels stay as they start."""
+    model = build_model("primer-ez", **options)
+    for conv in model.modules():
+        if isinstance(conv, CausalDepthwiseConv):
+            hold(conv, "weight")
+    return model
+
+
+def hold(module: nn.Module, name: str) -> None:
+    """Make a parameter a constant, which no optimizer sees."""
+    value = getattr(module, name).detach()
+    delattr(module, name)
+    module.register_buffer(name, value)
 
 
 class OwnOutput(LanguageModel):
@@ -365,6 +407,8 @@ VARIANTS: dict[str, Callable[..., LanguageModel]] = {
     "fixed-slopes": fixed_slopes,
     "convolved-distance-bias": convolved_distance_bias,
     "rotary-base": rotary_base,
+    "convolved-elsewhere": convolved_elsewhere,
+    "fixed-kernels": fixed_kernels,
     "own-output": own_output,
 }
 # The package's family that a variant hands its further options to.
@@ -376,6 +420,8 @@ BASES = {
     "fixed-slopes": "transformer",
     "convolved-distance-bias": "primer-ez",
     "rotary-base": "transformer",
+    "convolved-elsewhere": "primer-ez",
+    "fixed-kernels": "primer-ez",
 }
 
 
@@ -426,5 +472,5 @@ def complete(name: str, options: dict[str, Any]) -> dict[str, Any]:
             return own | options
         passed = {key: value for key, value in options.items() if key not in own and key != "kind"}
         made = build_model(base, vocab_size=2, **passed)
-    fixed = {"name", "vocab_size"} | ({"convolve"} if name == "changed-baseline" else set())
+    fixed = {"name", "vocab_size"} | ({"convolve"} if name in ("changed-baseline", "convolved-elsewhere") else set())
     return own | {key: value for key, value in (made.config or {}).items() if key not in fixed | set(own)} | options

@@ -1,4 +1,4 @@
-"""What hostile readers found missing: studies 6 to 11 and 13 to 18, the first by version 3 of the protocol.
+"""What hostile readers found missing: studies 6 to 11 and 13 to 21, the first by version 3 of the protocol.
 
 Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
 the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
@@ -16,6 +16,7 @@ from efficient_transformers.studies.protocol import Entry, Pair, Study
 from .contexts import GATE_ENTRIES, LONG_CONTEXT, SHUT
 from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, MIDDLE, SHORT
 from .primer_parts import OWN as PARTS
+from .shortening import SHORTENING
 from .sizes import baseline, gmlp, hourglass
 from .times import times_the_baseline
 
@@ -350,4 +351,68 @@ def positions() -> Study:
             for steps, (plain, beside) in known.items()
         },
         borrowed=(*SHORT, *MIDDLE, *(beside for _, beside in known.values())),
+    )
+
+
+def decay() -> Study:
+    """Study 19: all models decay by a tenth of the rate, which nobody varied."""
+    changed = {
+        name: tuple(
+            entry(f"{name}, {label}", model, SAME, weight_decay=decay)
+            for label, decay in (("no decay", 0.0), ("ten times the decay", 1.0))
+        )
+        for name, model in (("Baseline", "transformer"), ("Primer EZ", "primer-ez"))
+    }
+    return Study(
+        "decay",
+        "How much hangs on the decay of weights that all models share?",
+        (*changed["Baseline"], *changed["Primer EZ"]),
+        {
+            "decay of weights, 500 steps": (
+                *(pair for name, both in changed.items() for pair in against(older(SHORT, name), *both)),
+                *zip((e.key for e in changed["Primer EZ"]), (e.key for e in changed["Baseline"]), strict=True),
+            )
+        },
+        borrowed=SHORT,
+    )
+
+
+def elsewhere() -> Study:
+    """Study 20: Primer EZ's convolutions stand behind queries, keys and values, and are learned."""
+    made = (
+        entry("one convolution, of the embeddings", "convolved-elsewhere", SAME | {"where": "embedding"}),
+        entry("kernels that are not learned", "fixed-kernels", SAME),
+        entry("a convolution in front of each attention", "convolved-elsewhere", SAME | {"where": "input"}),
+    )
+    return Study(
+        "elsewhere",
+        "Do convolutions have to stand behind queries, keys and values, and to be learned?",
+        made,
+        {
+            "where and whether learned": (
+                *against(older(PARTS, "squared ReLU", 500), *made),
+                *against(older(SHORT, "Primer EZ"), *made),
+            )
+        },
+        borrowed=SHORT + PARTS,
+    )
+
+
+def eight_layers() -> Study:
+    """Study 21: study 4 compared an hourglass of eight layers with eight plain ones in equal time alone."""
+    options = {"d_model": 128, "hierarchy": "1@1 6@4 1@1"}
+    made: list[Entry] = []
+    pairs: list[Pair] = []
+    for context in (256, 1024):
+        (plain,) = (
+            e for e in SHORTENING.entries if e.name == "baseline, 8 layers, equal time" and e.seq_len == context
+        )
+        made.append(entry("Hourglass, 8 layers", "hourglass", options, plain.steps, context, size="1.6M"))
+        pairs += against(plain, made[-1])
+    return Study(
+        "eight-layers",
+        "What do shortened layers lose to as many plain ones, after as many steps?",
+        tuple(made),
+        {"eight layers, equal steps": tuple(pairs)},
+        borrowed=SHORTENING.entries,
     )

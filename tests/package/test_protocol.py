@@ -79,6 +79,15 @@ TUNED = tuning({1e-3: 2.4, 2e-3: 2.0, 4e-3: 2.3, 1.41e-3: 2.2, 2.83e-3: 2.1})
 BEST = 2e-3
 
 
+def test_another_decay_is_declared_and_trained_with():
+    other = entry("one, no decay", weight_decay=0.0)
+    assert "weight_decay" not in ONE.declared
+    assert other.declared["weight_decay"] == 0.0
+    assert (ONE.training["weight_decay"], other.training["weight_decay"]) == (0.1, 0.0)
+    with pytest.raises(ValueError, match="weight_decay is -1; expected 0 or more"):
+        entry(weight_decay=-1)
+
+
 def test_the_first_rates_come_on_the_tuning_seed():
     trials = missing_trials(ONE, [])
     assert [(t.role, t.rate, t.seed) for t in trials] == [("tuning", rate, TUNING_SEED) for rate in RATES]

@@ -222,6 +222,35 @@ def test_the_base_of_rotary_positions_may_be_another():
     assert not torch.allclose(other(tokens), usual(tokens), atol=1e-2)
 
 
+def test_convolutions_elsewhere_read_what_their_name_says():
+    tokens = torch.randint(11, (2, 8))
+    plain = made("primer-ez", convolve="")
+    for parameter in plain.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    front, each = made("convolved-elsewhere", where="embedding"), made("convolved-elsewhere", where="input")
+    assert (len(convs(front)), len(convs(each))) == (1, 3)
+    for model in (front, each):
+        theirs = dict(plain.named_parameters())
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if ".conv." not in name and not name.startswith("body.0.weight"):
+                    shifted = re.sub(r"body\.(\d)", lambda m: f"body.{int(m[1]) - 1}", name)
+                    parameter.copy_(theirs[shifted if model is front else name])
+        assert not torch.allclose(model(tokens), plain(tokens), atol=1e-2)
+        for conv in convs(model):
+            nn.init.zeros_(conv.weight)
+            nn.init.ones_(conv.weight[..., 0])  # the current token alone
+        assert torch.allclose(model(tokens), plain(tokens), atol=1e-5)
+
+
+def test_fixed_kernels_are_primer_ezs_and_no_optimizer_sees_them():
+    fixed, learned = made("fixed-kernels"), made("primer-ez")
+    assert same_weights(fixed, learned)
+    assert {name for name, _ in learned.named_parameters()} - {name for name, _ in fixed.named_parameters()} == {
+        f"body.{n}.attention.conv_{which}.weight" for n in range(3) for which in "qkv"
+    }
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_they_are_causal_unless_two_sided_and_train(name):
     options = {
@@ -234,6 +263,8 @@ def test_they_are_causal_unless_two_sided_and_train(name):
         "fixed-slopes": {},
         "convolved-distance-bias": {},
         "rotary-base": {"base": 100.0},
+        "convolved-elsewhere": {"where": "input"},
+        "fixed-kernels": {},
         "own-output": {"kind": "transformer"},
     }[name]
     model = made(name, **options)
@@ -254,6 +285,7 @@ def test_they_are_causal_unless_two_sided_and_train(name):
     [
         ("changed-baseline", {"positions": "lerned"}, "positions is 'lerned'"),
         ("changed-baseline", {"init": "gtp"}, "init is 'gtp'"),
+        ("convolved-elsewhere", {"where": "inptu"}, "where is 'inptu'"),
         ("two-sided", {"kind": "gMLP"}, "kind is 'gMLP'"),
         ("two-sided", {"kind": "gmlp", "positions": "learned"}, "positions is 'learned'; expected None, for gMLP"),
         ("two-sided", {"kind": "attention", "gate": "linear"}, "options is {'gate': 'linear'}; expected none"),

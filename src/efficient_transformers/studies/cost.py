@@ -121,9 +121,11 @@ def windows_of(body: Hourglass, seq_len: int) -> int:
 
 
 def layer_cost(layer: nn.Module, seq_len: int) -> Cost:
-    """Per token, for one layer of any family, or learned positions."""
+    """Per token, for one layer of any family, learned positions, or a convolution on its own."""
     if isinstance(layer, LearnedPositions):
         return Cost(0, 0, layer.weight.shape[1])
+    if isinstance(layer, CausalDepthwiseConv):
+        return Cost(layer.kernel_size * layer.d_model, 4 * inputs_kept(layer, seq_len), parameter_count(layer))
     if isinstance(layer, GMLPBlock):
         return block_cost(layer, seq_len)
     if not (
@@ -137,10 +139,15 @@ def layer_cost(layer: nn.Module, seq_len: int) -> Cost:
     widths = sum(conv.kernel_size for conv in convs)
     matrices = parameter_count(*(m for m in layer.modules() if isinstance(m, nn.Linear)))
     kept: float = 8 * D + F * kept_hidden(layer.feed_forward)
-    kept += D * sum(1 + (conv.kernel_size - 1) * conv.dilation / seq_len for conv in convs)  # inputs, with zeros
+    kept += sum(inputs_kept(conv, seq_len) for conv in convs)
     kept += D * isinstance(layer.attention, SharedQueryKeyAttention)  # the keys before they are turned
     kept += 2 * D * isinstance(layer, PrimerLayer)  # each of its norms is two steps
     return Cost(matrices + (widths + 2 * seq_len) * D, 4 * kept, parameter_count(layer))
+
+
+def inputs_kept(conv: CausalDepthwiseConv, seq_len: int) -> float:
+    """How many numbers autograd keeps of a convolution's inputs, with the zeros before them."""
+    return conv.d_model * (1 + (conv.kernel_size - 1) * conv.dilation / seq_len)
 
 
 def kept_hidden(feed_forward: FeedForward) -> int:

@@ -33,7 +33,13 @@ RATES = (1e-3, 2e-3, 4e-3)  # where tuning starts: at least two more follow
 TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000
 MAX_EXTENSIONS = 8  # rates beyond the first ones: where more are needed, something else is wrong
 
-NEWER = ("subwords", "blocks", "looks", "rate_of")  # fields of an entry that are declared only where they are given
+NEWER = (
+    "subwords",
+    "blocks",
+    "looks",
+    "rate_of",
+    "weight_decay",
+)  # fields of an entry that are declared only where they are given
 
 Role = Literal["tuning", "reported"]
 Key = tuple[int, str]  # the protocol and the label: what tells an entry from those of all studies
@@ -63,12 +69,13 @@ class Entry:
         looks: how many times the validation loss is measured in a run, evenly; None for ten.
         rate_of: an entry of the same study, the same model at another budget, whose tuned rate is taken, where a budget
             is too long to tune at, or the time too short.
+        weight_decay: in units of the rate; None for the protocol's 0.1.
 
     Raises:
         TypeError: if a number that counts is not an int.
         ValueError: if one of these is below 1, the budget is not longer than the warm-up, seeds repeat or contain the
-            tuning seed, the rates are too few or not a factor 2 apart, the given rate is not above 0, or the entry
-            whose rate is taken is another model, has the same budget, or no tuned rate of its own.
+            tuning seed, the rates are too few or not a factor 2 apart, the given rate is not above 0, the decay below
+            0, or the entry whose rate is taken is another model, has the same budget, or no tuned rate of its own.
     """
 
     name: str
@@ -90,6 +97,7 @@ class Entry:
     blocks: int | None = None
     looks: int | None = None
     rate_of: Entry | None = None
+    weight_decay: float | None = None
 
     def __post_init__(self) -> None:
         for counted in ("steps", "seq_len", "batch_size", "warmup"):
@@ -100,6 +108,8 @@ class Entry:
         require_known("scored", self.scored, ("test", "validation"))
         require_known("task", self.task, ("next", "masked"))
         require(self.rate is None or self.rate > 0, "rate", self.rate, "a rate above 0, or None for a tuned one")
+        decay = self.weight_decay
+        require(decay is None or decay >= 0, "weight_decay", decay, "0 or more, or None for the protocol's")
         warmup = self.warmup
         require(self.steps > warmup, "steps", self.steps, f"more than warmup_steps={warmup}: a run is annealed")
         distinct = len(set(self.seeds)) == len(self.seeds) > 1 and not set(TUNING_SEEDS) & set(self.seeds)
@@ -154,7 +164,7 @@ class Entry:
             "batch_size": self.batch_size,
             "seq_len": self.seq_len,
             "warmup_steps": self.warmup,
-            "weight_decay": 0.1,
+            "weight_decay": 0.1 if self.weight_decay is None else self.weight_decay,
             "clip_norm": 1.0,
             "eval_every": max(1, -(-self.steps // (self.looks or 10))),
             "eval_batches": max(1, 8192 // (self.batch_size * self.seq_len)),
