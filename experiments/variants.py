@@ -125,6 +125,20 @@ class ConvolvedInputAttention(MultiHeadAttention):
         return super().project(self.conv(x, cache))  # (B, T, D) each
 
 
+class NormalizedAttention(MultiHeadAttention):
+    """Attention whose queries and keys are normalized in each head, before their rotation, with a gain for each channel.
+
+    Source: Dehghani et al., Scaling Vision Transformers to 22 Billion Parameters, 2023, who call it QK normalization.
+    """
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__(d_model, n_heads)
+        self.norm_q, self.norm_k = nn.LayerNorm(d_model // n_heads), nn.LayerNorm(d_model // n_heads)
+
+    def turn(self, q: Tensor, k: Tensor, start: int, seen: int) -> tuple[Tensor, Tensor]:
+        return super().turn(self.norm_q(q), self.norm_k(k), start, seen)
+
+
 class OtherBaseAttention(MultiHeadAttention):
     r"""Attention whose rotary positions turn by :math:`\theta_i = b^{-2i/K}`, where the package has b = 10,000."""
 
@@ -182,6 +196,11 @@ def replace_attentions(model: LanguageModel, make: Callable[[int, int], MultiHea
         layer.attention = new
     model.config = None
     return model
+
+
+def normalized_attention(**options: Any) -> LanguageModel:
+    """The baseline with a :class:`NormalizedAttention`."""
+    return replace_attentions(build_model("transformer", **options), NormalizedAttention)
 
 
 def convolved_elsewhere(*, where: Literal["embedding", "input"] = "embedding", **options: Any) -> LanguageModel:
@@ -407,6 +426,7 @@ VARIANTS: dict[str, Callable[..., LanguageModel]] = {
     "fixed-slopes": fixed_slopes,
     "convolved-distance-bias": convolved_distance_bias,
     "rotary-base": rotary_base,
+    "normalized-attention": normalized_attention,
     "convolved-elsewhere": convolved_elsewhere,
     "fixed-kernels": fixed_kernels,
     "own-output": own_output,
@@ -420,6 +440,7 @@ BASES = {
     "fixed-slopes": "transformer",
     "convolved-distance-bias": "primer-ez",
     "rotary-base": "transformer",
+    "normalized-attention": "transformer",
     "convolved-elsewhere": "primer-ez",
     "fixed-kernels": "primer-ez",
 }

@@ -42,6 +42,7 @@ STUDIES: dict[str, Study] = {
         controls.eight_layers(),
         controls.elsewhere(),
         controls.decay(),
+        controls.opponents(),
         size.size_64(),
         size.size_128(),
         size.size_256(),

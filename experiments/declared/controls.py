@@ -1,4 +1,4 @@
-"""What hostile readers found missing: studies 6 to 11 and 13 to 21, the first by version 3 of the protocol.
+"""What hostile readers found missing: studies 6 to 11 and 13 to 22, the first by version 3 of the protocol.
 
 Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
 the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
@@ -77,6 +77,12 @@ MORE_UPDATES = (
     entry("Baseline, half a batch", "transformer", SAME, batch_size=2),
     entry("Baseline, narrow", "transformer", SAME | {"d_model": 88}, size="0.4M"),
     entry("Baseline, 2 wide layers", "transformer", SAME | {"d_model": 184, "n_layers": 2}),
+)
+
+# 22. At 1,024 characters nothing of gMLP was compared in equal time.
+LONG = (
+    entry("gMLP", "gmlp", older(LONG_CONTEXT, "gMLP Toeplitz").options, context=1024),
+    entry("Baseline, 2 layers", "transformer", SAME | {"n_layers": 2}, context=1024, size="0.4M"),
 )
 
 
@@ -415,4 +421,34 @@ def eight_layers() -> Study:
         tuple(made),
         {"eight layers, equal steps": tuple(pairs)},
         borrowed=SHORTENING.entries,
+    )
+
+
+def opponents() -> Study:
+    """Study 22: stronger opponents of gMLP and of Primer EZ, and values convolved beside ReLU."""
+    gate, two = LONG
+    steps = int(gate.steps * times_the_baseline(gate) / times_the_baseline(two))
+    two = replace(two, name="Baseline, 2 layers, in the time of gMLP", steps=steps)
+    best = entry("SwiGLU and convolutions, distances", "convolved-distance-bias", MIXED, context=64)
+    values = entry("v, ReLU", "primer-ez", SAME | {"convolve": "v", "activation": "relu"})
+    normalized = entry("Baseline, normalized queries and keys", "normalized-attention", SAME)
+    toeplitz, mixed = (older(GATE_ENTRIES, name) for name in ("split, Toeplitz", "SwiGLU and convolutions"))
+    return Study(
+        "opponents",
+        "Do gMLP and Primer EZ lead stronger opponents, and do convolved values need another activation?",
+        (two, best, values, normalized),
+        {
+            "gMLP and two layers in its time, context 1,024": ((older(LONG_CONTEXT, "gMLP Toeplitz").key, two.key),),
+            "gMLP and the best with distances, context 64": ((toeplitz.key, best.key), (best.key, mixed.key)),
+            "values alone, ReLU": (
+                *against(SHORT[0], values),
+                (older(PARTS, "v").key, values.key),
+                (values.key, older(PARTS, "convolutions", 500).key),
+            ),
+            "normalized queries and keys": (
+                *against(SHORT[0], normalized),
+                (older(SHORT, "Primer EZ").key, normalized.key),
+            ),
+        },
+        borrowed=SHORT + PARTS + GATE_ENTRIES + LONG_CONTEXT,
     )

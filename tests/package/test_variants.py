@@ -243,6 +243,18 @@ def test_convolutions_elsewhere_read_what_their_name_says():
         assert torch.allclose(model(tokens), plain(tokens), atol=1e-5)
 
 
+def test_normalized_queries_and_keys_have_one_length_before_they_are_turned():
+    model = made("normalized-attention")
+    plain = made("transformer")
+    attention, x = model.body[0].attention, torch.randn(2, 8, 16)
+    nn.init.normal_(attention.query.weight, std=3.0)
+    q, _, v = attention.heads(x)
+    lengths = q.norm(dim=-1)
+    torch.testing.assert_close(lengths, torch.full_like(lengths, (16 / attention.n_heads) ** 0.5), rtol=1e-3, atol=0)
+    torch.testing.assert_close(v, plain.body[0].attention.split(attention.value(x)))
+    assert parameter_count(model) - parameter_count(plain) == 3 * 2 * 2 * 16 // attention.n_heads
+
+
 def test_fixed_kernels_are_primer_ezs_and_no_optimizer_sees_them():
     fixed, learned = made("fixed-kernels"), made("primer-ez")
     assert same_weights(fixed, learned)
@@ -263,6 +275,7 @@ def test_they_are_causal_unless_two_sided_and_train(name):
         "fixed-slopes": {},
         "convolved-distance-bias": {},
         "rotary-base": {"base": 100.0},
+        "normalized-attention": {},
         "convolved-elsewhere": {"where": "input"},
         "fixed-kernels": {},
         "own-output": {"kind": "transformer"},

@@ -114,7 +114,7 @@ def one_weight_for_a_distance() -> Finding:
         "interval": interval(pair),
         "near": signed(near.mean),
     }
-    return Finding(numbers, {"a weight for each distance": pair, "dense, but for the 8 nearest tokens": near})
+    return Finding(numbers, {"a weight for each distance": pair, "for each pair within 8 tokens": near})
 
 
 FINDINGS = {made.__name__: made for made in (shallow_layers, one_rate, one_weight_for_a_distance)}
