@@ -126,7 +126,7 @@ class ConvolvedInputAttention(MultiHeadAttention):
 
 
 class NormalizedAttention(MultiHeadAttention):
-    """Attention whose queries and keys are normalized in each head, before their rotation, with a gain for each channel.
+    """Attention whose queries and keys are normalized in each head before they are turned, with gains.
 
     Source: Dehghani et al., Scaling Vision Transformers to 22 Billion Parameters, 2023, who call it QK normalization.
     """
