@@ -43,6 +43,7 @@ STUDIES: dict[str, Study] = {
         controls.elsewhere(),
         controls.decay(),
         controls.opponents(),
+        controls.front(),
         size.size_64(),
         size.size_128(),
         size.size_256(),

@@ -1,4 +1,4 @@
-"""What hostile readers found missing: studies 6 to 11 and 13 to 22, the first by version 3 of the protocol.
+"""What hostile readers found missing: studies 6 to 11 and 13 to 23, the first by version 3 of the protocol.
 
 Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
 the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
@@ -84,6 +84,8 @@ LONG = (
     entry("gMLP", "gmlp", older(LONG_CONTEXT, "gMLP Toeplitz").options, context=1024),
     entry("Baseline, 2 layers", "transformer", SAME | {"n_layers": 2}, context=1024, size="0.4M"),
 )
+# 20 and 23. One convolution in front of all layers, where Primer EZ has twelve.
+FRONT = entry("one convolution, of the embeddings", "convolved-elsewhere", SAME | {"where": "embedding"})
 
 
 def depth() -> Study:
@@ -386,7 +388,7 @@ def decay() -> Study:
 def elsewhere() -> Study:
     """Study 20: Primer EZ's convolutions stand behind queries, keys and values, and are learned."""
     made = (
-        entry("one convolution, of the embeddings", "convolved-elsewhere", SAME | {"where": "embedding"}),
+        FRONT,
         entry("kernels that are not learned", "fixed-kernels", SAME),
         entry("a convolution in front of each attention", "convolved-elsewhere", SAME | {"where": "input"}),
     )
@@ -451,4 +453,31 @@ def opponents() -> Study:
             ),
         },
         borrowed=SHORT + PARTS + GATE_ENTRIES + LONG_CONTEXT,
+    )
+
+
+def front() -> Study:
+    """Study 23: after 500 steps one convolution, of the embeddings, had ended about where Primer EZ's twelve do."""
+    longer = replace(FRONT, steps=2000)
+    relu = replace(FRONT, name=f"{FRONT.name}, ReLU", options=FRONT.options | {"activation": "relu"})
+    swiglu = replace(FRONT, name=f"{FRONT.name}, SwiGLU", options=FRONT.options | {"activation": "swiglu"})
+    ez, plain = older(MIDDLE, "Primer EZ"), older(PARTS, "squared ReLU", 2000)
+    return Study(
+        "front",
+        "Does one convolution, of the embeddings, keep up with Primer EZ for longer, and beside other activations?",
+        (longer, relu, swiglu),
+        {
+            "one convolution, 2,000 steps": (
+                *against(ez, longer),
+                *against(plain, longer),
+                *against(MIDDLE[0], longer),
+            ),
+            "one convolution, other activations": (
+                *against(older(PARTS, "convolutions", 500), relu),
+                *against(SHORT[0], relu),
+                *against(older(PARTS, "SwiGLU and convolutions", 500), swiglu),
+                *against(older(SHORT, "SwiGLU"), swiglu),
+            ),
+        },
+        borrowed=SHORT + MIDDLE + PARTS,
     )

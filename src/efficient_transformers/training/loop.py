@@ -45,11 +45,11 @@ class TrainingConfig:
         learning_rate: of AdamW at its peak.
         warmup_steps: steps over which the learning rate rises from 0; afterwards it falls along a cosine to a tenth.
             By default 50, or half of the steps of a run that has less than 100.
-        weight_decay: of matrices between channels: see :func:`efficient_transformers.training.loop.parameter_groups`.
+        weight_decay: of the weights of ``nn.Linear`` and ``nn.Embedding``, in units of the rate; nothing else decays.
         clip_norm: the largest norm of the gradient.
         eval_every: steps between evaluations; the first is before step 1, the last after the last step.
         eval_batches: validation batches per evaluation, always the same.
-        seed: of the batches and of dropout; the model has its own, used when it was built.
+        seed: of the batches and of dropout; the command ``train`` also draws the first weights by it.
 
     Raises:
         TypeError: if a count or the seed is not an int, or a rate, decay or norm not a number.
