@@ -39,6 +39,7 @@ from efficient_transformers.studies.trials import execute_trial
 pytestmark = pytest.mark.slow
 
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
+OF_ONE_PAIR = "gMLP and two layers in its time, context 1,024"  # nothing is corrected; declared by itself
 FEWER_SEEDS = {"eight-thousand": 3, "size-64": 3, "size-128": 3, "size-256": 2}
 
 
@@ -478,7 +479,7 @@ def test_a_pair_that_is_compared_at_equal_steps_sees_the_same_batches():
     for study in STUDIES.values():
         known = {e.key: e for e in (*study.borrowed, *study.entries)}
         for figure, pairs in study.figures.items():
-            assert 1 <= len(pairs) <= 12
+            assert 1 < len(pairs) <= 12 or figure == OF_ONE_PAIR
             for pair in pairs:
                 ours, theirs = (known[key] for key in pair)
                 differs = {key for key in ours.training if ours.training[key] != theirs.training[key]}
