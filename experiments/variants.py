@@ -214,8 +214,9 @@ def convolved_elsewhere(*, where: Literal["embedding", "input"] = "embedding", *
     require_known("where", where, ("embedding", "input"))
     model = build_model("primer-ez", convolve="", **options)
     if where == "embedding":
-        conv = CausalDepthwiseConv(model.d_model, options.get("n_heads", 4))
-        replace_body(model, Stack([conv, *model.body.children()]))
+        layers = list(model.body.children())
+        conv = CausalDepthwiseConv(model.d_model, layers[0].attention.n_heads)  # type: ignore[union-attr, arg-type]
+        replace_body(model, Stack([conv, *layers]))
         return model
     return replace_attentions(model, ConvolvedInputAttention)
 

@@ -33,13 +33,8 @@ RATES = (1e-3, 2e-3, 4e-3)  # where tuning starts: at least two more follow
 TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000
 MAX_EXTENSIONS = 8  # rates beyond the first ones: where more are needed, something else is wrong
 
-NEWER = (
-    "subwords",
-    "blocks",
-    "looks",
-    "rate_of",
-    "weight_decay",
-)  # fields of an entry that are declared only where they are given
+# Fields of an entry that are declared only where they are given.
+NEWER = ("subwords", "blocks", "looks", "rate_of", "weight_decay")
 
 Role = Literal["tuning", "reported"]
 Key = tuple[int, str]  # the protocol and the label: what tells an entry from those of all studies
