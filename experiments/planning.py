@@ -22,6 +22,7 @@ from variants import build, complete, without_weights
 
 from efficient_transformers import Corpus, load_corpus
 from efficient_transformers.checks import require
+from efficient_transformers.files import write_text
 from efficient_transformers.studies.cost import multiply_adds
 from efficient_transformers.studies.protocol import (
     PROTOCOL,
@@ -41,7 +42,6 @@ from efficient_transformers.studies.protocol import (
 from efficient_transformers.studies.records import Record, environment, read_records, record_once
 from efficient_transformers.studies.rules import check_records
 from efficient_transformers.studies.trials import execute_trial
-from efficient_transformers.training.files import write_text
 from efficient_transformers.training.loop import parameter_groups
 
 RESULTS = Path(__file__).parent / "results"

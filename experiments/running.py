@@ -20,9 +20,9 @@ from pathlib import Path
 from types import FrameType
 
 from efficient_transformers.checks import require
+from efficient_transformers.files import locked
 from efficient_transformers.studies.records import Record
 from efficient_transformers.training.checkpoint import Checkpoints
-from efficient_transformers.training.files import locked
 
 ROOT = Path(__file__).parents[1]
 QUEUE = Path(__file__).parent / "queue"

@@ -32,13 +32,13 @@ from efficient_transformers import (
     saving,
     train,
 )
+from efficient_transformers.files import locked
 from efficient_transformers.pretrained import CARD, HASHED, SHIPPED, pack, sha256, unpack
 from efficient_transformers.pretrained import SNAPSHOTS as SNAPSHOT_FILE
 from efficient_transformers.studies.protocol import TEST_TARGETS, TUNING_TARGETS
 from efficient_transformers.studies.records import environment
 from efficient_transformers.training.corpus import HELD_OUT, TEST
 from efficient_transformers.training.evaluation import score
-from efficient_transformers.training.files import locked
 from efficient_transformers.training.runs import VOCABULARY
 
 WORK = Path(__file__).parent / "weights"

@@ -17,8 +17,8 @@ import torch
 
 import efficient_transformers.__main__ as cli
 import efficient_transformers.training.runs as runs
-from efficient_transformers import Checkpoints, TrainingConfig, build_model, load_corpus, train
-from efficient_transformers.training.files import PARTIAL
+from efficient_transformers import Checkpoints, TrainingConfig, build_model, load_corpus, saving, train
+from efficient_transformers.files import PARTIAL
 
 SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2", "--seq-len", "8"]
 TRAINING = ["--steps", "40", "--eval-every", "10", "--eval-batches", "1", "--dropout", "0.2", "--checkpoint-every", "2"]
@@ -37,7 +37,7 @@ MOMENTS = [
 
 def die_at(moment, number):
     """Have this process kill itself while it begins, at a moment of the given checkpoint, or while it ends."""
-    saved, save, replace, write_text, save_model = 0, torch.save, Path.replace, runs.write_text, runs.saving.write
+    saved, save, replace, write_text = 0, torch.save, Path.replace, runs.write_text
 
     def die_if(condition):
         if condition:
@@ -54,18 +54,15 @@ def die_at(moment, number):
     def dying_replace(path, target):
         replace(path, target)
         die_if(moment == "replaced" and target.name == "checkpoint.pt" and saved == number)
+        die_if(moment == "ending" and target.name == saving.WEIGHTS)  # before the config has its place
 
     def dying_write_text(path, text):
         die_if(moment == "beginning" and path.name == "run.json")
         write_text(path, text)
         die_if(moment == "recorded" and path.name == "training.json")
 
-    def dying_save_model(*arguments):
-        save_model(*arguments)
-        die_if(moment == "ending")
-
     torch.save, Path.replace = dying_save, dying_replace
-    runs.write_text, runs.saving.write = dying_write_text, dying_save_model
+    runs.write_text = dying_write_text
 
 
 def start(*arguments, die=None):

@@ -17,16 +17,16 @@ from .layers.cache import Cache
 class Decoder(Protocol):
     """What :func:`generate` asks of a model; :class:`LanguageModel` is one."""
 
-    vocab_size: int
     max_seq_len: int
-    training: bool
     embedding: nn.Embedding
 
     def __call__(self, tokens: Tensor, cache: Cache | None = None) -> Tensor: ...
 
     def check_tokens(self, tokens: Tensor, cache: Cache | None = None) -> None: ...
 
-    def train(self, mode: bool = True) -> Any: ...
+    def eval(self) -> Any: ...
+
+    def modules(self) -> Iterator[nn.Module]: ...
 
 
 @torch.no_grad()
@@ -43,8 +43,8 @@ def generate(
     r"""Continue each prompt by ``max_new_tokens`` tokens, drawn from :math:`\mathrm{softmax}(\text{logits} / \tau)`.
 
     Args:
-        model: the language model; its train or eval mode is the same afterwards. Several threads may generate with
-            one model, and none of them has dropout.
+        model: the language model; the mode of each of its modules, train or eval, is the same afterwards. Several
+            threads may generate with one model, and none of them has dropout.
         prompt: int64 ``[batch, seq]``, at least one token each.
         max_new_tokens: how many tokens to add; prompt and new tokens fit into ``model.max_seq_len``.
         temperature: :math:`\tau`; 0 always takes the likeliest token.
@@ -87,25 +87,26 @@ def generate(
 
 
 LOCK = Lock()
-GENERATING: dict[int, tuple[bool, int]] = {}  # by a model's id: its mode before, and the threads that generate with it
+IN_EVAL: dict[int, tuple[dict[nn.Module, bool], int]] = {}  # by a model's id: its modules' modes before, and the blocks
 
 
 @contextmanager
-def eval_mode(model: Decoder) -> Iterator[None]:
-    """Eval mode within the block, and in all threads' blocks; the last of them to end restores the mode before."""
+def eval_mode(model: Decoder | nn.Module) -> Iterator[None]:
+    """Eval mode within the block, and in all threads' blocks; the last to end gives each module its mode of before."""
     with LOCK:
-        before, threads = GENERATING.get(id(model), (model.training, 0))
-        GENERATING[id(model)] = before, threads + 1
-        model.train(False)
+        before, blocks = IN_EVAL.get(id(model), ({module: module.training for module in model.modules()}, 0))
+        IN_EVAL[id(model)] = before, blocks + 1
+        model.eval()
     try:
         yield
     finally:
         with LOCK:
-            before, threads = GENERATING.pop(id(model))
-            if threads > 1:
-                GENERATING[id(model)] = before, threads - 1
+            before, blocks = IN_EVAL.pop(id(model))
+            if blocks > 1:
+                IN_EVAL[id(model)] = before, blocks - 1
             else:
-                model.train(before)
+                for module, training in before.items():
+                    module.training = training
 
 
 def draw(logits: Tensor, temperature: float, top_k: int | None, generator: torch.Generator) -> Tensor:

@@ -4,7 +4,9 @@ What is notable:
 - nothing in a folder is executed or trusted: weights are safetensors, and a config is compared with them first;
 - a folder of format 2 is read with the defaults of its time; one of the first is refused, since its weights would load
   without an error and mean something else;
-- the file of weights holds their sha256, so that it is never with those of another moment.
+- the file of weights holds their sha256, so that it is never with those of another moment;
+- both files are written beside their places first: a save that is cut short leaves the model of before, or none, and
+  never the weights of one with the config of another.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hashlib
 import json
 import re
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ import torch
 from torch import Tensor
 
 from .checks import require
+from .files import PARTIAL, sync
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 RUNS = Path("runs")  # where the command line makes its folders
@@ -45,7 +49,7 @@ def checksum(state: Mapping[str, Tensor]) -> str:
 
 
 def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> None:
-    """Make the folder, or replace what it holds.
+    """Make the folder, or replace what it holds: whole, or not at all.
 
     Raises:
         OSError: if it cannot be written.
@@ -54,21 +58,30 @@ def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> Non
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        tensors = {name: tensor.contiguous() for name, tensor in state.items()}
-        save_file(tensors, folder / WEIGHTS, {CHECKSUM: checksum(tensors)})
-    except SafetensorError as error:  # a full disk, for one, which is not an OSError there
-        raise OSError(str(error)) from error
-    text = json.dumps({"format": FORMAT, **config}, indent=2)
-    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
-    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors makes files that only their owner can read
+    text = json.dumps({"format": FORMAT, **config}, indent=2) + "\n"
+    tensors = {name: tensor.contiguous() for name, tensor in state.items()}
+    with tempfile.TemporaryDirectory(dir=folder, prefix=PARTIAL) as temporary:
+        weights, configuration = (Path(temporary) / name for name in (WEIGHTS, CONFIG))
+        try:
+            save_file(tensors, weights, {CHECKSUM: checksum(tensors)})
+        except SafetensorError as error:  # a full disk, for one, which is not an OSError there
+            raise OSError(str(error)) from error
+        configuration.write_text(text, encoding="utf-8")
+        shutil.copymode(configuration, weights)  # safetensors makes files that only their owner can read
+        sync(weights)
+        sync(configuration)
+        if (old := folder / CONFIG).is_file() and old.read_bytes() != text.encode():
+            old.unlink()  # so that it never stands beside weights that are not its own
+        weights.replace(folder / WEIGHTS)
+        configuration.replace(folder / CONFIG)
+    sync(folder)
 
 
 def find(folder: str | Path, shipped: Sequence[str] = (), revision: str | None = None) -> Path:
     """The folder with weights and config, downloaded if it is a name on the Hub; ``shipped`` is for the message."""
     path = Path(folder)
-    missing = path.parent == RUNS or path.parent.exists()  # a folder, and not a name
-    on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(folder)) is not None and not missing
+    is_path = path.parent == RUNS or path.parent.exists()
+    on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(folder)) is not None and not is_path
     names = f", one of {', '.join(shipped)}" if shipped else ""
     require(path.is_dir() or on_hub, "folder", str(folder), f"a folder{names}, or owner/name on the Hugging Face Hub")
     if path.is_dir():
@@ -94,6 +107,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
     require(isinstance(config, dict), str(file), config, "an object with the arguments of build_model")
+    other = "a model that LanguageModel.save_pretrained wrote; AutoModelForCausalLM of transformers reads this one"
+    require("model_type" not in config, f"the model_type in {file}", config.get("model_type"), f"none, as in {other}")
     found = config.pop("format", 1)
     config.pop(VOCABULARY, None)
     require(

@@ -11,6 +11,7 @@ from efficient_transformers import (
     AvgPoolShortening,
     Cache,
     CausalDepthwiseConv,
+    Corpus,
     FeedForward,
     GMLPBlock,
     Hourglass,
@@ -33,6 +34,8 @@ from efficient_transformers import (
     build_model,
     expand_sharing,
     generate,
+    hf,
+    initialize,
     leak_map,
     load_corpus,
     model_names,
@@ -43,7 +46,7 @@ from efficient_transformers import (
 )
 from efficient_transformers.layers import gmlp
 from efficient_transformers.layers.convolution import use_conv_kernel
-from efficient_transformers.layers.products import toeplitz
+from efficient_transformers.layers.products import fft_product, toeplitz
 from efficient_transformers.studies.cost import cache_bytes, cost_model
 from efficient_transformers.studies.digits import DigitClassifier, DigitTraining
 
@@ -53,6 +56,12 @@ SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_le
 def small_model():
     torch.manual_seed(0)
     return build_model("primer-ez", **SIZES)
+
+
+def with_embedding():
+    module = nn.Linear(4, 4)
+    module.d_model, module.embedding = 4, nn.Embedding(3, 4)
+    return module
 
 
 def make(name="primer-ez", **changes):
@@ -156,6 +165,26 @@ BAD = {
         lambda: TinyAttention(8, -1, causal=True), ValueError, ["d_out is -1", "at least 1"]),
     "Toeplitz matrix of an even number of weights": (
         lambda: toeplitz(torch.zeros(4)), ValueError, ["kernel.shape is (4,)", "an odd number of weights"]),
+    "fft: a kernel of another length": (
+        lambda: fft_product(torch.zeros(9), X), ValueError, ["kernel.shape is (9,)", "(7,): 2 * seq - 1 weights"]),
+    "corpus: no vocabulary": (
+        lambda: Corpus("x", None, *2 * [torch.zeros(3, dtype=torch.int64)]), TypeError,
+        ["vocabulary is None", "an instance of Vocabulary"]),
+    "corpus: a token that the vocabulary lacks": (
+        lambda: Corpus("x", Vocabulary("ab"), torch.tensor([0, 1]), torch.tensor([1, 5])), ValueError,
+        ["a token of validation is 5", "0 to 1, the vocabulary"]),
+    "encode: no text": (lambda: Vocabulary("ab").encode(None), TypeError, ["text is None", "an instance of str"]),
+    "sharing: a model of transformers": (
+        lambda: expand_sharing(hf.wrap(small_model())), ValueError, ["module is 'BookForCausalLM'", "`hf.wrap` comes"]),
+    "initialize: attention without an end": (
+        lambda: initialize(layer(attention=nn.Identity())), ValueError,
+        ["attention is 'Identity'", "a module with 'output', its last projection"]),
+    "leak map: an embedding without a body": (
+        lambda: leak_map(with_embedding(), 4), ValueError, ["module is 'Linear'", "one with a body and a norm"]),
+    "shortening: other channels": (
+        lambda: AvgPoolShortening(4, 2)(X), ValueError, ["x.shape is (2, 4, 6)", "[batch, seq, 4]"]),
+    "up-sampling: other channels": (
+        lambda: NaiveUpSampling(4, 2)(X, X[:, :2, :4]), ValueError, ["x.shape is (2, 4, 6)", "[batch, seq, 4]"]),
     "digits: no block": (lambda: DigitClassifier(n_layers=-1), ValueError, ["n_layers is -1", "at least 1"]),
     "digits: a rate that is text": (
         lambda: DigitTraining(learning_rate="3e-3"), TypeError, ["learning_rate is '3e-3'", "a number"]),

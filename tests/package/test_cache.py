@@ -9,9 +9,19 @@ import pytest
 import torch
 from helpers import assert_equal_up_to, randomize
 from small_models import MAX_LEN, every_case, small_model, some_tokens
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from efficient_transformers import Cache, build_model, model_names
+from efficient_transformers import (
+    Cache,
+    FeedForward,
+    LanguageModel,
+    MultiHeadAttention,
+    Stack,
+    TransformerLayer,
+    build_model,
+    model_names,
+)
 from efficient_transformers.layers.decoding import SearchCache, StaticCache
 
 CACHES = {"growing": SearchCache, "static": partial(StaticCache, max_seq_len=MAX_LEN)}
@@ -170,3 +180,12 @@ def test_a_static_cache_that_is_full_is_refused_before_the_step():
     with pytest.raises(ValueError, match="the sequence length is 11; expected at most max_seq_len=10 tokens"):
         model(some_tokens(2, 3), cache)
     assert model(some_tokens(2, 2), cache).shape[1] == 2
+
+
+def test_a_layer_at_two_places_is_refused():
+    layer = TransformerLayer(MultiHeadAttention(8, 2), FeedForward(8, 16, nn.ReLU()), 8)
+    model = LanguageModel(Stack([layer, layer]), vocab_size=7, d_model=8, max_seq_len=6)
+    tokens = torch.zeros(1, 3, dtype=torch.int64)
+    model(tokens)
+    with pytest.raises(ValueError, match="a layer is 'MultiHeadAttention'; expected one that reads once in a step"):
+        model(tokens, Cache(1))

@@ -123,6 +123,24 @@ def test_the_mode_of_the_model_is_kept_and_dropout_does_not_act(training):
     assert model.training is training
 
 
+def test_each_module_has_its_own_mode_afterwards():
+    model, tokens = new_model(), torch.randint(11, (3 * 1024,))
+    model.train().norm.eval()
+    before = [module.training for module in model.modules()]
+    evaluate(model, tokens[:50], seq_len=8)
+    score(model, tokens, seq_len=8, at_least=1)
+    masked_score(model, tokens, seq_len=8, at_least=1, mask_token=10)
+    assert [module.training for module in model.modules()] == before
+    assert {*before} == {True, False}
+
+
+def test_a_function_without_parameters_has_a_loss():
+    alike = nn.Sequential(
+        nn.Flatten(1, 1), type("Alike", (nn.Module,), {"forward": lambda _, x: torch.zeros(*x.shape, 11)})()
+    )
+    assert evaluate(alike, torch.randint(11, (50,)), seq_len=8) == pytest.approx(math.log(11))
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [

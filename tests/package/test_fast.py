@@ -171,6 +171,35 @@ def test_a_gradient_penalty_reaches_the_weights():
     close(of_matrix(triangular_product), of_matrix(lambda m, y: m.tril() @ y))
 
 
+def test_a_batch_of_derivatives_takes_the_plain_form_and_is_right():
+    block = GMLPBlock(8, 12, 5, causal=True, weight="dense").double()
+    for p in block.parameters():
+        nn.init.normal_(p, std=0.3)
+    x = torch.randn(1, 5, 8, dtype=torch.float64)
+    both = [torch.autograd.functional.jacobian(block, x, vectorize=batched) for batched in (True, False)]
+    assert both[0].abs().max() > 0.1
+    close(*both)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_a_triangular_product_has_the_type_of_what_it_multiplies(dtype):
+    w, x = torch.randn(70, 70), torch.randn(2, 70, 3).to(dtype)
+    plain, quick = fast.PAIRS["lower_product"]
+    for context in (torch.autocast("cpu", enabled=False), torch.autocast("cpu", dtype=torch.bfloat16)):
+        with context:
+            found, expected = quick(w, x), plain(w, x)
+        assert found.dtype == expected.dtype == dtype
+        torch.testing.assert_close(found, expected, rtol=0.05, atol=0.3 if dtype == torch.bfloat16 else 1e-12)
+
+
+def test_a_default_device_is_not_remembered():
+    fast.turns.cache_clear()
+    x = torch.randn(1, 9, 8)
+    with torch.device("meta"):
+        within = rotate(x)
+    close(rotate(x), within)
+
+
 def test_without_pytorchs_private_name_models_compute_the_same_by_plain_forms(monkeypatch):
     model, tokens = build_model("primer-ez", vocab_size=11, d_model=16, n_layers=1), torch.randint(11, (2, 9))
     for p in model.parameters():

@@ -172,6 +172,14 @@ def test_the_mode_is_the_same_afterwards(training):
     assert {m.training for m in model.modules()} == {training}
 
 
+def test_each_module_has_its_own_mode_afterwards():
+    model = small_model().train()
+    model.norm.eval()
+    model.generate(prompt(), 3)
+    assert model.body.training
+    assert not model.norm.training
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_the_mode_is_the_same_after_an_error(training):
     model = small_model().train(training)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+import efficient_transformers
 from efficient_transformers import (
     FeedForward,
     GMLPBlock,
@@ -123,6 +124,10 @@ def test_initialize_serves_layers_in_a_model_of_ones_own():
     assert torch.equal(layer(x), x)
     assert own[0].weight.std().item() == pytest.approx(16**-0.5, rel=0.1)
     assert layer.feed_forward.up.weight.std().item() == pytest.approx(64**-0.5, rel=0.1)
+
+
+def test_what_chapters_use_by_one_name_is_listed():
+    assert {"figures", "study", "evidence", "LanguageModel"} <= {*dir(efficient_transformers)}
 
 
 @every_model

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -114,6 +115,55 @@ def test_saving_again_replaces_what_was_there(saved):
     restored = LanguageModel.from_pretrained(saved)
     assert restored.config == newer.config
     assert torch.equal(restored.embedding.weight, newer.embedding.weight)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_a_save_that_is_cut_short_never_loads_as_another_model(tmp_path, monkeypatch, file):
+    some_model("primer-ez").save_pretrained(tmp_path)
+    other = build_model("primer-ez", **SIZES)  # of the same shapes, but for the activation
+    replace = Path.replace
+
+    def fail(path, target):
+        if target.name == file:
+            raise OSError("the disk is full")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="disk is full"):
+        other.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"config\.json"):
+        LanguageModel.from_pretrained(tmp_path)
+    monkeypatch.undo()
+    other.save_pretrained(tmp_path)
+    assert LanguageModel.from_pretrained(tmp_path).config == other.config
+
+
+def test_a_save_that_cannot_be_written_leaves_what_was_there(saved, monkeypatch):
+    before, files = LanguageModel.from_pretrained(saved), sorted(saved.iterdir())
+
+    def fail(*_, **__):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(OSError, match="disk is full"):
+        some_model("primer-ez").save_pretrained(saved)
+    after = LanguageModel.from_pretrained(saved)
+    assert after.config == before.config
+    assert torch.equal(after.embedding.weight, before.embedding.weight)
+    assert sorted(saved.iterdir()) == files
+
+
+def test_a_loaded_model_does_not_change_when_its_folder_does(saved):
+    model = LanguageModel.from_pretrained(saved)
+    before = model.embedding.weight.clone()
+    some_model().save_pretrained(saved)
+    assert torch.equal(model.embedding.weight, before)
+
+
+def test_a_folder_of_transformers_is_named_as_such(saved):
+    edit_config(saved, model_type="gpt2")
+    with pytest.raises(ValueError, match="AutoModelForCausalLM of transformers reads this one"):
+        LanguageModel.from_pretrained(saved)
 
 
 def test_two_restored_models_share_nothing(saved):

@@ -18,11 +18,11 @@ import running
 from test_protocol import STUDY, entry, small  # noqa: F401 (a fixture)
 from variants import build
 
+from efficient_transformers.files import locked
 from efficient_transformers.studies.protocol import Trial
 from efficient_transformers.studies.records import read_records
 from efficient_transformers.studies.trials import execute_trial
 from efficient_transformers.training.checkpoint import Checkpoints
-from efficient_transformers.training.files import locked
 
 pytestmark = pytest.mark.slow
 LONGER = entry(steps=12, seeds=(0, 1))

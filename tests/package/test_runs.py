@@ -34,10 +34,10 @@ from efficient_transformers import (
     model_names,
     train,
 )
+from efficient_transformers.files import PARTIAL, locked, replacing
 from efficient_transformers.layers.family import parameter_count
 from efficient_transformers.training import checkpoint, runs
 from efficient_transformers.training.execution import Stop, stop_on_signals
-from efficient_transformers.training.files import PARTIAL, locked, replacing
 
 pytestmark = [pytest.mark.usefixtures("on_the_cpu"), pytest.mark.slow]
 

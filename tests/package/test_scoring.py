@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from efficient_transformers import build_model
 from efficient_transformers.training.evaluation import BLOCK, Score, block_starts, score
@@ -57,7 +58,7 @@ def test_a_score_is_that_of_a_real_model_and_leaves_no_gradient():
     expected = naive(model, TEXT, block_starts(len(TEXT), 1, 32), 16)
     assert found.loss == pytest.approx(sum(expected) / BLOCK, abs=1e-5)
     assert all(p.grad is None for p in model.parameters())
-    assert not model.training
+    assert model.training  # as it was before
 
 
 def test_models_of_any_context_are_asked_for_the_same_targets():
@@ -75,6 +76,26 @@ def test_nothing_after_a_target_is_read_for_it():
     score(model, TEXT[: 2 * BLOCK + 1], seq_len=64, at_least=1)
     last = torch.cat(model.seen)[-1]
     assert torch.equal(last, TEXT[2 * BLOCK - 64 : 2 * BLOCK])  # all but the last target
+
+
+class Single(TorchDispatchMode):
+    """Refuses what a device without float64, as that of a Mac, cannot compute; the meta device stands for it."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and (result.device.type, result.dtype) == ("meta", torch.float64):
+            raise TypeError(f"{func}: no float64 on this device")
+        return result
+
+
+def test_a_device_without_float64_can_score(monkeypatch):
+    model = Watcher().to("meta")
+    monkeypatch.setattr(Watcher, "forward", lambda self, tokens: self.weight.expand(*tokens.shape, 7))
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda x: torch.zeros(x.shape, dtype=x.dtype))
+    with Single(), pytest.raises(TypeError, match="no float64"):
+        torch.zeros(2, device="meta").double()
+    with Single():
+        assert score(model, TEXT, seq_len=64, at_least=1).loss == 0
 
 
 def test_the_standard_error_is_that_of_the_mean_of_blocks():

@@ -15,8 +15,8 @@ import torch
 import efficient_transformers.training.corpus as corpora
 import efficient_transformers.training.tokens as tokens_module
 from efficient_transformers import ByteVocabulary, Vocabulary, load_corpus
+from efficient_transformers.files import PARTIAL
 from efficient_transformers.training.corpus import load_text
-from efficient_transformers.training.files import PARTIAL
 
 pytestmark = pytest.mark.slow
 

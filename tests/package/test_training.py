@@ -314,8 +314,20 @@ def test_contexts_longer_than_the_model_are_refused(corpus):
 def test_a_corpus_of_a_larger_vocabulary_is_refused(corpus):
     larger = Vocabulary("".join(map(chr, range(32, 126))))
     other = Corpus("other", larger, *(larger.encode(c) for c in (TEXT[:900], TEXT[900:])))
-    with pytest.raises(ValueError, match=f"expected 0 to {len(corpus.vocabulary) - 1}, the vocabulary"):
+    expected = f"the size of the corpus's vocabulary is 94; expected at most vocab_size={len(corpus.vocabulary)}"
+    with pytest.raises(ValueError, match=expected):
         run(other, new_model(corpus))
+
+
+def test_an_accelerator_of_another_precision_is_named_in_the_error():
+    lines = (
+        "from accelerate import Accelerator",
+        "from efficient_transformers.training.execution import processes",
+        "Accelerator(mixed_precision='bf16')",
+        "processes()",
+    )
+    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert "ValueError: mixed_precision of this process's Accelerator is 'bf16'; expected 'no'" in ended.stderr
 
 
 # Many processes

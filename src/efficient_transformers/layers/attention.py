@@ -2,7 +2,7 @@
 
 What is notable:
 - rotary positions turn neighboring pairs of channels, as if each were a complex number;
-- attention is PyTorch's fused kernel: no ``[seq, seq]`` matrix is stored unless somebody asks for it;
+- attention is PyTorch's fused kernel: no ``[seq, seq]`` matrix of weights is stored unless somebody asks;
 - one rule masks every attention of the book: a query sees the keys whose position is at most its own;
 - what a subclass adds is where queries, keys and values come from.
 """

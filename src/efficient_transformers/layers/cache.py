@@ -35,7 +35,8 @@ class Cache:
 
     Raises:
         TypeError: if the size is not an int.
-        ValueError: when a piece with another batch size arrives, or another model, or after an interrupted step.
+        ValueError: when a piece with another batch size arrives, or another model, or after an interrupted step; and
+            for a layer that stands at two places of a model, whose memories would be one.
     """
 
     def __init__(self, batch_size: int) -> None:
@@ -47,6 +48,7 @@ class Cache:
         self._phase: dict[nn.Module, int] = {}
         self._buffers: dict[nn.Module, list[Tensor]] = {}
         self._window: dict[nn.Module, Tensor] = {}
+        self._counted: set[tuple[str, nn.Module]] = set()  # what has been counted in a model's step
 
     # What a language model does around a step
 
@@ -74,6 +76,7 @@ class Cache:
                 "expected a new one, or a clone() from before that step"
             )
         self._owner, self._unfinished = model, True
+        self._counted.clear()
 
     def end(self, model: nn.Module, tokens: Tensor) -> None:
         """End the step of ``model``, which has read ``tokens``, ``[batch, seq]``."""
@@ -90,14 +93,23 @@ class Cache:
         """The same, to be compared with a size."""
         return self.length(layer)
 
+    def count(self, what: str, layer: nn.Module) -> None:
+        """Raise ValueError if ``layer`` has counted so in this step of a model before."""
+        expected = "one that reads once in a step: a cache knows layers, and not their places"
+        new = not self._unfinished or (what, layer) not in self._counted
+        require(new, "a layer", type(layer).__name__, expected)
+        self._counted.add((what, layer))  # without a model nobody knows where a step begins, and all may count
+
     def advance(self, layer: nn.Module, n: int) -> int:
         """Count ``n`` more positions of ``layer``; return how many there were before."""
+        self.count("positions", layer)
         start = self.length(layer)
         self._length[layer] = start + n
         return start
 
     def phase(self, layer: nn.Module, n: int, period: int) -> int:
         """Count ``n`` more positions modulo ``period``; return where in its period ``layer`` was before."""
+        self.count("phase", layer)
         start = self._phase.get(layer, 0)
         self._phase[layer] = (start + n) % period
         return start
@@ -121,6 +133,7 @@ class Cache:
     def with_past(self, layer: nn.Module, x: Tensor, n: int) -> Tensor:
         """Put the last ``n`` inputs of ``layer``, zeros at the start, before ``x``: ``[batch, n + seq, channels]``."""
         self.check_batch(x.shape[0])
+        self.count("window", layer)
         past = self._window.get(layer, x.new_zeros(x.shape[0], n, x.shape[2]))
         x = torch.cat([past, x], dim=1)  # (B, n + T, C)
         self._window[layer] = x[:, x.shape[1] - n :].detach().clone(memory_format=torch.contiguous_format)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -160,9 +160,13 @@ def expand_sharing(module: nn.Module, sharing: Sharing = "none") -> nn.Module:
         sharing: ``"heads"`` (from ``"all"``) or ``"none"`` (from any).
 
     Raises:
-        ValueError: if a convolution has more kernels than the asked sharing, so that some would be lost.
+        ValueError: if a convolution has more kernels than the asked sharing, so that some would be lost; for a model
+            of ``transformers``.
     """
     require_known("sharing", sharing, SHARINGS)
+    config: Any = getattr(module, "config", None)
+    plain = config is None or isinstance(config, dict)
+    require(plain, "module", type(module).__name__, "a model of this package, or a layer; `hf.wrap` comes afterwards")
     module = copy.deepcopy(module)
     expanded: dict[nn.Parameter, nn.Parameter] = {}  # so that tied kernels stay tied
     for conv in module.modules():
@@ -175,7 +179,7 @@ def expand_sharing(module: nn.Module, sharing: Sharing = "none") -> nn.Module:
             for name, p in list(conv.named_parameters(remove_duplicate=False)):
                 larger = nn.Parameter(p.detach().expand(*wanted, -1).clone(), p.requires_grad)
                 setattr(conv, name, expanded.setdefault(p, larger))
-    if config := getattr(module, "config", None):
+    if config:
         # Without that option nothing could build the copy again, so that it has nothing to be saved by.
         module.config = config | {"sharing": sharing} if "sharing" in config else None  # type: ignore[assignment]
     return module

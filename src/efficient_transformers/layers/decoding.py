@@ -93,6 +93,7 @@ class StaticCache(SearchCache):
         return sum(values(torch.as_tensor(self.length(layer))))
 
     def advance(self, layer: nn.Module, n: int) -> int:
+        self.count("positions", layer)
         start = self.length(layer)
         self._length[layer] = torch.as_tensor(start, device=self.device) + n  # type: ignore[assignment]
         return start

@@ -48,7 +48,7 @@ def on_cpu(
 
 
 def is_plain(x: Tensor) -> bool:
-    """Whether ``x`` is an ordinary tensor on the CPU: not one of a tracer, a compiler or a transform.
+    """Whether ``x`` is an ordinary tensor on the CPU: not one of a compiler, a transform or a batch of derivatives.
 
     Where it is, values can be looked at without a synchronization, and forms that are tuned for the CPU pay off.
     """
@@ -56,15 +56,19 @@ def is_plain(x: Tensor) -> bool:
         x.device.type == "cpu"
         and not torch.compiler.is_compiling()  # nor exporting
         and type(x) in (Tensor, nn.Parameter)
-        and not is_transforming()
+        and not is_transforming(x)
         and forward_ad.unpack_dual(x).tangent is None  # type: ignore[no-untyped-call]
     )
 
 
-def is_transforming() -> bool:
-    """Whether ``torch.func`` is at work; where PyTorch does not tell, plain forms are right either way."""
+def is_transforming(x: Tensor) -> bool:
+    """Whether ``torch.func`` is at work, or ``x`` is a batch of derivatives, as ``autograd.grad`` makes them.
+
+    Where PyTorch does not tell, plain forms are right either way.
+    """
     try:
-        return torch._C._functorch.peek_interpreter_stack() is not None
+        functorch = torch._C._functorch
+        return functorch.peek_interpreter_stack() is not None or functorch.is_legacy_batchedtensor(x)
     except AttributeError:
         return True
 
@@ -91,8 +95,9 @@ def has_shape(x: Tensor, expected: tuple[int, ...]) -> bool:
 @torch.inference_mode(mode=False)  # which may be used in training later
 def turns(T: int, K: int, start: int, step: int, dtype: torch.dtype) -> Tensor:
     r"""The complex factors :math:`e^{\mathrm{i} t \theta_i}`, ``[T, K/2]``."""
-    theta = 10000.0 ** (-torch.arange(0, K, 2, dtype=dtype) / K)  # (K/2,)
-    angle = (start + step * torch.arange(T))[:, None] * theta  # (T, K/2)
+    channels = torch.arange(0, K, 2, dtype=dtype, device="cpu")  # whatever the caller's default device is
+    theta = 10000.0 ** (-channels / K)  # (K/2,)
+    angle = (start + step * torch.arange(T, device="cpu"))[:, None] * theta  # (T, K/2)
     return torch.polar(torch.ones_like(angle), angle)
 
 
@@ -192,7 +197,7 @@ class TriangularProduct(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         weight, x = ctx.saved_tensors
         B, T = x.shape[:2]
-        if torch.is_grad_enabled():  # the gradient is to be differentiated: whole products, which autograd knows
+        if torch.is_grad_enabled() or not is_plain(gradient):  # to be differentiated, or one of a batch: whole products
             return (gradient @ x.mT).sum(0).tril(), weight.tril().mT @ gradient
         to_weight, to_x = torch.empty_like(weight), torch.empty_like(x)
         for rows, columns in tiles(0, T):
@@ -207,9 +212,9 @@ class TriangularProduct(torch.autograd.Function):
 
 def tiled_product(weight: Tensor, x: Tensor) -> Tensor:
     """The causal product in tiles: 0.62 of the whole matrix's multiply-adds at 256 tokens, half of them in the end."""
-    if torch.is_autocast_enabled("cpu"):
-        weight, x = (z.to(torch.get_autocast_dtype("cpu")) for z in (weight, x))
-    return TriangularProduct.apply(weight, x)  # type: ignore[no-untyped-call]
+    lower = torch.is_autocast_enabled("cpu") and x.dtype != torch.float64  # which autocast leaves as it is
+    kind = torch.get_autocast_dtype("cpu") if lower else x.dtype
+    return TriangularProduct.apply(weight.to(kind), x.to(kind))  # type: ignore[no-untyped-call]
 
 
 def unfolded(kernel: Tensor, T: int) -> Tensor:

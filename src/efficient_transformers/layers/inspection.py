@@ -17,6 +17,7 @@ from ..checks import require, require_int, require_module
 from ..tables import aligned
 
 
+@torch.inference_mode(False)  # a caller who had turned gradients off gets them here
 @torch.enable_grad()
 def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
     r"""Which inputs each output depends on: the largest :math:`|\partial y_t / \partial x_s|`, by autograd.
@@ -29,7 +30,7 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
 
     Args:
         module: ``[batch, seq, d_model]`` to ``[batch, seq, ...]``, with an attribute ``d_model``; a language model,
-            which is a module with an ``embedding``, is entered after its embedding.
+            which is a module with an ``embedding``, a ``body`` and a ``norm``, is entered after its embedding.
         seq_len: length of the random inputs.
         seed: of the inputs and the projection.
 
@@ -37,8 +38,8 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
         float64 ``[seq, seq]``: row :math:`t` for the output, column :math:`s` for the input.
 
     Raises:
-        TypeError: if ``module`` is not a module.
-        ValueError: if it has no ``d_model``, or ``seq_len < 1``.
+        TypeError: if ``module`` is not a module, or ``seq_len`` not an int.
+        ValueError: if it has no ``d_model``, has an ``embedding`` and no ``body``, or ``seq_len < 1``.
     """
     require_module("module", module)
     channels: Any = getattr(module, "d_model", None)
@@ -47,6 +48,9 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
     exact = copy.deepcopy(module).double().cpu().eval()
     function: Callable[[Tensor], Tensor] = exact
     if hasattr(exact, "embedding"):
+        parts = all(isinstance(getattr(exact, name, None), nn.Module) for name in ("body", "norm"))
+        expected = "one with a body and a norm, if it has an embedding: it is entered between these"
+        require(parts, "module", type(module).__name__, expected)
         function = nn.Sequential(exact.body, exact.norm)  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -164,7 +168,8 @@ def peak_memory(function: Callable[[], object]) -> int:
     """The most bytes of new tensors that are alive at once while ``function()`` runs, its backward pass included.
 
     Tensors that were there before are not counted, nor is what a kernel allocates and frees inside; so the result
-    is the same on every machine that dispatches to the same kernels.
+    is the same on every machine that dispatches to the same kernels. What a first call keeps for later ones, as the
+    factors of rotary positions, counts in the first.
     """
     with LiveMemory() as memory:
         function()

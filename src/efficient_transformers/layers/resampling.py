@@ -76,7 +76,8 @@ class Shortening(nn.Module):
 
     def windows(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         """The windows ``[batch, windows, factor, d_model]`` that end in ``x``."""
-        require(x.dim() == 3, "x.shape", tuple(x.shape), "[batch, seq, d_model]")
+        fits = x.dim() == 3 and x.shape[2] == self.d_model
+        require(fits, "x.shape", tuple(x.shape), f"[batch, seq, {self.d_model}]")
         require(self.causal or cache is None, "cache", cache, "None, for a shortening that is not causal")
         T, k = x.shape[1], self.factor
         phase = 0 if cache is None else cache.phase(self, T, k)
@@ -116,7 +117,7 @@ class LinearPoolingShortening(Shortening):
         self.project = nn.Linear(factor * d_model, d_model, bias=False)
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
-        return self.project(self.windows(x, cache).flatten(2))  # (B, n, D)
+        return self.project(self.windows(x, cache).flatten(2))  # (B, n, kD) to (B, n, D)
 
 
 class NaiveUpSampling(nn.Module):
@@ -148,7 +149,8 @@ class NaiveUpSampling(nn.Module):
         return short.unsqueeze(2).expand(-1, -1, self.factor, -1)  # (B, n, k, D)
 
     def check(self, x: Tensor, short: Tensor, n: int) -> None:
-        """Raise unless ``short`` has the ``n`` windows of ``x``."""
+        """Raise unless ``x`` has the layer's channels, and ``short`` the ``n`` windows of ``x``."""
+        require(x.shape[2] == self.d_model, "x.shape", tuple(x.shape), f"[batch, seq, {self.d_model}]")
         expected = (x.shape[0], n, self.d_model)
         fits = short.dim() == 3 and fast.has_shape(short, expected)
         require(fits, "short.shape", tuple(short.shape), f"{expected}, the windows of x")
@@ -157,10 +159,10 @@ class NaiveUpSampling(nn.Module):
         # The window of the first tokens may have come with the piece before: a cache keeps its vectors.
         T, k = x.shape[1], self.factor
         phase = 0 if cache is None else cache.phase(self, T, k)
-        self.check(x, short, -(-(phase + T) // k) - -(-phase // k))
+        self.check(x, short, -(-(phase + T) // k) - (phase > 0))
         vectors = self.expand(short)  # (B, n, k, D)
         if cache is not None:
-            skip = k - -phase % k  # tokens of the last window but one that came in the piece before
+            skip = phase or k  # a window that the piece before began goes on; else the next one begins
             long = self.shift(vectors.flatten(1, 2), cache)  # (B, k + n*k, D): those of the last window come first
             return x + long[:, skip : skip + T]
         t = torch.arange(T, device=x.device)  # as for the windows

@@ -83,7 +83,14 @@ class TransformerLayer(nn.Module):
 
     def branch_ends(self) -> list[nn.Module]:
         """The last projections of both branches, which :func:`initialize` starts at zero."""
-        return [self.attention.output, self.feed_forward.down]  # type: ignore[list-item]  # of any module
+        return [last_of("attention", self.attention, "output"), last_of("feed_forward", self.feed_forward, "down")]
+
+
+def last_of(argument: str, block: nn.Module, name: str) -> nn.Module:
+    """The last projection of a block, which may be the reader's."""
+    last = getattr(block, name, None)
+    require(isinstance(last, nn.Module), argument, type(block).__name__, f"a module with {name!r}, its last projection")
+    return last  # type: ignore[return-value]
 
 
 def check_layer(attention: nn.Module, feed_forward: nn.Module, d_model: int, dropout: float) -> None:

@@ -24,8 +24,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..checks import require, require_int, require_number
+from ..files import locked
 from ..training.corpus import Corpus, load_corpus
-from ..training.files import locked
 from .judgment import Judgment, judge, save_figure
 from .plan import FEWEST_SEEDS, VERDICT_SEEDS, Plan, check_text, fingerprint, make_plan
 from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..checks import require
+from ..files import replacing, write_text
 from ..models import model_names
-from ..training.files import replacing, write_text
 from . import evidence
 from .evidence import Comparison
 from .plan import FEWEST_SEEDS, VERDICT_SEEDS, Plan

@@ -23,9 +23,9 @@ import torch
 from torch import nn
 
 from ..checks import require, require_module
+from ..files import write_text
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts
-from ..training.files import write_text
 from ..training.loop import TrainingConfig, train
 from . import screening
 from .cost import effective_parameters

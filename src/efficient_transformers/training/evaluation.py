@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..checks import require, require_int
+from ..generation import eval_mode
 from .logs import bar
 from .tokens import Vocabulary, require_tokens
 
@@ -62,12 +63,10 @@ def evaluate(
     require_tokens("tokens", tokens)
     require(len(tokens) > 1, "tokens.shape", tuple(tokens.shape), "at least two tokens, [length]")
     starts, fresh = overlapping_windows(len(tokens), seq_len, at_least)
-    device = next(model.parameters()).device
+    device = next(model.parameters(), tokens).device
     rows = torch.arange(min(seq_len, len(tokens) - 1) + 1)  # (T+1,)
     total = torch.zeros((), dtype=torch.float64)
-    was_training = model.training
-    model.eval()
-    try:
+    with eval_mode(model):
         for first in bar(range(0, len(starts), batch_size), show=show_progress, unit="batch"):
             start, new = starts[first : first + batch_size], fresh[first : first + batch_size]
             text = tokens[start[:, None] + rows].long().to(device)  # (B, T+1)
@@ -75,8 +74,6 @@ def evaluate(
             losses = F.cross_entropy(logits.transpose(1, 2), text[:, 1:], reduction="none")  # (B, T)
             scored = rows[1:] > (len(rows) - 1 - new)[:, None]  # (B, T), the last `new` targets of each window
             total += losses.cpu().double()[scored].sum()
-    finally:
-        model.train(was_training)
     return total.item() / int(fresh.sum())
 
 
@@ -157,7 +154,7 @@ def score(model: nn.Module, tokens: Tensor, *, seq_len: int, at_least: int) -> S
     T tokens that ends with it, of which the first half is only read.
 
     Args:
-        model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``; left in eval mode.
+        model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``; its mode is the same afterwards.
         tokens: the text, integers ``[length]``.
         seq_len: the model's context; half of it divides 1,024.
         at_least: targets, rounded up to whole blocks.
@@ -169,14 +166,14 @@ def score(model: nn.Module, tokens: Tensor, *, seq_len: int, at_least: int) -> S
     require_tokens("tokens", tokens)
     pieces = block_starts(len(tokens), at_least, seq_len)[:, None] + torch.arange(0, BLOCK, half)  # (blocks, pieces)
     starts = pieces.flatten() - half - 1  # the first token that is read; the first target is one after `half` more
-    device = next(model.parameters()).device
-    model.eval()
+    device = next(model.parameters(), tokens).device
     losses = []
-    for chunk in torch.split(starts, max(1, TOKENS // seq_len)):
-        rows = tokens[chunk[:, None] + torch.arange(seq_len + 1)].long().to(device)  # (B, T+1)
-        logits = model(rows[:, :-1])[:, half:].float()  # (B, T/2, V)
-        each = F.cross_entropy(logits.flatten(0, 1), rows[:, half + 1 :].flatten(), reduction="none")
-        losses.append(each.view(len(chunk), half).double().mean(1).cpu())
+    with eval_mode(model):
+        for chunk in torch.split(starts, max(1, TOKENS // seq_len)):
+            rows = tokens[chunk[:, None] + torch.arange(seq_len + 1)].long().to(device)  # (B, T+1)
+            logits = model(rows[:, :-1])[:, half:].float()  # (B, T/2, V)
+            each = F.cross_entropy(logits.flatten(0, 1), rows[:, half + 1 :].flatten(), reduction="none")
+            losses.append(each.view(len(chunk), half).cpu().double().mean(1))  # not every device has float64
     blocks = torch.cat(losses).view(pieces.shape).mean(1)
     return Score(blocks.tolist(), BLOCK * len(blocks))
 
@@ -189,8 +186,8 @@ def masked_score(model: nn.Module, tokens: Tensor, *, seq_len: int, at_least: in
     the same way, and each pass hides its places, so that each token is hidden, and predicted, exactly once.
 
     Args:
-        model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``, where every place sees every other; left in
-            eval mode.
+        model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``, where every place sees every other; its
+            mode is the same afterwards.
         tokens: the text, integers ``[length]``.
         seq_len: the model's context, which divides 1,024.
         at_least: tokens to predict, rounded up to whole blocks.
@@ -205,17 +202,17 @@ def masked_score(model: nn.Module, tokens: Tensor, *, seq_len: int, at_least: in
     windows = (starts[:, None] + torch.arange(0, BLOCK, seq_len)).flatten()  # (N,)
     generator = torch.Generator().manual_seed(0)
     order = torch.rand(len(windows), seq_len, generator=generator).argsort(1) % PASSES  # (N, T), a pass for each place
-    device = next(model.parameters()).device
-    model.eval()
+    device = next(model.parameters(), tokens).device
     losses = []
     rows_at_once = max(1, TOKENS // seq_len)
-    for chunk, passes in zip(torch.split(windows, rows_at_once), torch.split(order, rows_at_once), strict=True):
-        text = tokens[chunk[:, None] + torch.arange(seq_len)].long()  # (B, T)
-        found = torch.zeros(text.shape)
-        for number in range(PASSES):
-            hidden = passes == number
-            logits = model(text.masked_fill(hidden, mask_token).to(device)).float().cpu()  # (B, T, V)
-            found[hidden] = F.cross_entropy(logits[hidden], text[hidden], reduction="none")
-        losses.append(found.double().mean(1))
+    with eval_mode(model):
+        for chunk, passes in zip(torch.split(windows, rows_at_once), torch.split(order, rows_at_once), strict=True):
+            text = tokens[chunk[:, None] + torch.arange(seq_len)].long()  # (B, T)
+            found = torch.zeros(text.shape)
+            for number in range(PASSES):
+                hidden = passes == number
+                logits = model(text.masked_fill(hidden, mask_token).to(device)).float().cpu()  # (B, T, V)
+                found[hidden] = F.cross_entropy(logits[hidden], text[hidden], reduction="none")
+            losses.append(found.double().mean(1))
     blocks = torch.cat(losses).view(len(starts), -1).mean(1)
     return Score(blocks.tolist(), BLOCK * len(blocks))

@@ -109,13 +109,18 @@ def processes() -> Accelerator:
     """Accelerate's view of the device and of all processes; the precision is :class:`Execution`'s business.
 
     Raises:
-        ValueError: if the environment, where a launcher says who is who, holds something else than numbers.
+        ValueError: if the environment, where a launcher says who is who, holds something else than numbers, or if this
+            process has an Accelerator of another precision.
     """
     from accelerate import Accelerator  # heavy libraries are imported where they are used
+    from accelerate.state import AcceleratorState, is_initialized
 
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         found = os.environ.get(name, "0")
         require(found.isdecimal(), f"{name} in the environment", found, "a number, as launchers set it, or nothing")
+    if is_initialized():  # by the caller: all Accelerators of a process share one state
+        found = AcceleratorState().mixed_precision
+        require(found == "no", "mixed_precision of this process's Accelerator", found, "'no': see Execution.precision")
     return Accelerator(mixed_precision="no")
 
 
@@ -127,7 +132,7 @@ def plain(network: nn.Module, accelerator: Accelerator) -> nn.Module:
 class Agreement:
     """What all processes know of a step: the mean of their losses, and whether one of them was asked to stop.
 
-    The processes talk through the CPU, so that no queue of a GPU is waited for.
+    The processes talk through the CPU, where the loss is a number already.
     """
 
     def __init__(self) -> None:

@@ -22,10 +22,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..checks import require, require_instance, require_int, require_module, require_number, require_seed
+from ..files import reason
 from .checkpoint import Checkpoints, random_states_kept, restore
 from .corpus import NO_TARGET, Corpus
 from .execution import Agreement, Execution, Stop, on_gpu, plain, processes
-from .files import reason
 from .logs import bar
 
 if TYPE_CHECKING:
@@ -252,9 +252,12 @@ def check_arguments(
     execution: Execution,
     stop: Stop,
 ) -> None:
-    """Raise TypeError for an argument of :func:`train` of another kind, ValueError for a model that is frozen."""
+    """Raise TypeError for an argument of :func:`train` of another kind, ValueError for a model that cannot learn it."""
     require_module("model", model)
     require_instance("corpus", corpus, Corpus)
+    size = len(corpus.vocabulary)
+    known = getattr(model, "vocab_size", size)  # a model of the reader's may not say
+    require(size <= known, "the size of the corpus's vocabulary", size, f"at most vocab_size={known}, as the model has")
     require_instance("config", config, TrainingConfig)
     if checkpoints is not None:
         require_instance("checkpoints", checkpoints, Checkpoints)

@@ -13,7 +13,6 @@ import json
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
@@ -24,13 +23,13 @@ import torch
 
 from .. import saving
 from ..checks import require, require_bool, require_int, require_known
+from ..files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from ..layers.family import parameter_count
 from ..models import LanguageModel, build_model
 from ..pretrained import locate, pretrained_names
 from .checkpoint import Checkpoints, whole
 from .corpus import NAMES, Corpus
 from .execution import Execution, Stop, processes
-from .files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from .logs import finite, json_lines, tensorboard
 from .loop import Metrics, TrainingConfig, train
 from .subwords import BytePairVocabulary
@@ -297,7 +296,7 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
             done = metrics[-1]["step"] == plan.training.steps
             try:
                 vocabulary = saving.fingerprint(corpus.vocabulary.identity)
-                save_model(folder, {**(model.config or {}), saving.VOCABULARY: vocabulary}, state)
+                saving.write(folder, {**(model.config or {}), saving.VOCABULARY: vocabulary}, state)
                 if done:
                     measured = [finite(record) for record in metrics]
                     record = {"training": asdict(plan.training), "corpus": plan.corpus, "metrics": measured}
@@ -319,13 +318,3 @@ def hold(folder: Path) -> Any:
             lambda: require(mine, "folder", str(folder), "a run that no other process is training at this moment")
         )
         yield
-
-
-def save_model(folder: Path, config: dict[str, Any], state: dict[str, torch.Tensor]) -> None:
-    """Write weights and config beside their places, then rename them."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=PARTIAL) as temporary:
-        saving.write(Path(temporary), config, state)
-        for name in (saving.WEIGHTS, saving.CONFIG):
-            sync(Path(temporary) / name)
-            (Path(temporary) / name).replace(folder / name)
-    sync(folder)

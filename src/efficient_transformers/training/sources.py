@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from ..checks import require
-from .files import locked, remove_partial, write_text
+from ..files import locked, remove_partial, write_text
 from .subwords import BytePairVocabulary
 from .tokens import text_pieces
 

@@ -111,17 +111,13 @@ class BytePairVocabulary(ByteVocabulary):
     def __len__(self) -> int:
         return len(self.pieces)
 
-    def encode(self, text: str) -> Tensor:
-        """The tokens of ``text``, int64 ``[tokens]``.
+    def look_up(self, text: str, first_line: int = 1) -> Tensor:
+        """The tokens of a piece of text that ends where a word does, int32 ``[tokens]``; the line does not matter.
 
         Raises:
             ValueError: for half of a surrogate pair, which is no text.
             ModuleNotFoundError: if ``tokenizers`` is not installed.
         """
-        return self.look_up(text).long()
-
-    def look_up(self, text: str, first_line: int = 1) -> Tensor:
-        """The tokens of a piece of text that ends where a word does, int32 ``[tokens]``; the line does not matter."""
         text.encode()  # what is no text is said here, by its place
         pieces = whole_words(text[i : i + AT_ONCE] for i in range(0, len(text), AT_ONCE))
         found = [torch.tensor(self.tokenizer.encode(piece).ids, dtype=torch.int32) for piece in pieces]

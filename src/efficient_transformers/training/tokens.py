@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..checks import SHORT, require, require_instance
-from .files import locked, remove_partial, replacing, shortened, write_text
+from ..files import locked, remove_partial, replacing, shortened, write_text
 
 Unit = Literal["characters", "bytes"]
 Kind = Literal["characters", "bytes", "subwords"]  # of a vocabulary: subwords are made of a text, and so have a number
@@ -66,11 +66,13 @@ class Vocabulary:
         return {"characters": self.characters}
 
     def encode(self, text: str) -> Tensor:
-        """The tokens of ``text``, int64 ``[len(text)]``.
+        """The tokens of ``text``, int64 ``[seq]``: one for each character of it, byte or subword.
 
         Raises:
+            TypeError: if it is not a string.
             ValueError: for a character that is not in the vocabulary, with the line it stands in.
         """
+        require_instance("text", text, str)
         return self.look_up(text).long()
 
     def look_up(self, text: str, first_line: int = 1) -> Tensor:
@@ -120,9 +122,10 @@ class ByteVocabulary(Vocabulary):
         """What a saved folder says of the vocabulary."""
         return {"tokens": "bytes"}
 
-    def encode(self, text: str) -> Tensor:
-        """The UTF-8 bytes of ``text``, int64 ``[bytes]``."""
-        return torch.tensor(list(text.encode()), dtype=torch.int64)
+    def look_up(self, text: str, first_line: int = 1) -> Tensor:
+        """The UTF-8 bytes of ``text``, int32 ``[bytes]``."""
+        found = bytearray(text.encode())
+        return torch.frombuffer(found, dtype=torch.uint8).int() if found else torch.zeros(0, dtype=torch.int32)
 
     def decode(self, tokens: Tensor) -> str:
         """The text of ``[seq]`` bytes; what is not UTF-8, as at a cut, becomes U+FFFD. Errors as for characters."""
@@ -180,7 +183,7 @@ def map_text(path: Path, unit: Kind = "characters", vocabulary: Vocabulary | Non
     require_unit(unit, vocabulary)
     require(unit != "subwords" or vocabulary is not None, "vocabulary", vocabulary, "that of the subwords")
     path, status = path.resolve(), path.stat()
-    vocabulary = None if unit == "bytes" else vocabulary  # bytes are written as they are
+    vocabulary = ByteVocabulary() if unit == "bytes" else vocabulary
     given = None if vocabulary is None else vocabulary.identity
     folder = data_folder() / "tokens"
     folder.mkdir(parents=True, exist_ok=True)
@@ -193,9 +196,7 @@ def map_text(path: Path, unit: Kind = "characters", vocabulary: Vocabulary | Non
             remove_partial(folder)
             known = {**made_from, **write_tokens(path, tokens, unit, vocabulary)}
             write_text(about, json.dumps(known))
-    if unit == "bytes":
-        vocabulary = ByteVocabulary()
-    elif vocabulary is None:
+    if vocabulary is None:
         vocabulary = Vocabulary(str(known["characters"]))
     dtype = getattr(torch, str(known["dtype"]))
     return MappedText(torch.from_file(str(tokens), size=int(str(known["length"])), dtype=dtype), vocabulary)
@@ -230,21 +231,18 @@ def checksum(file: Path) -> int:
 
 def write_tokens(path: Path, tokens: Path, unit: Kind, vocabulary: Vocabulary | None) -> dict[str, object]:
     """Encode the text into a file, piece by piece, and say what is in it."""
-    if unit == "characters" and vocabulary is None:
+    if vocabulary is None:
         seen = torch.zeros(POINTS, dtype=torch.bool)
         for piece in text_pieces(path, unit):
             seen[points(piece)] = True
         vocabulary = Vocabulary("".join(map(chr, seen.nonzero().flatten().tolist())))
-    size = 256 if vocabulary is None else len(vocabulary)
+    size = len(vocabulary)
     dtype = torch.uint8 if size <= 2**8 else torch.int16 if size <= 2**15 else torch.int32
     length, line = 0, 1
     with path.open("rb") as text:
         digest = hashlib.file_digest(text, "sha256")
     with replacing(tokens) as temporary, temporary.open("wb") as file:
         for piece in text_pieces(path, unit):
-            if vocabulary is None:
-                length += file.write(piece.encode())
-                continue
             try:
                 found = vocabulary.look_up(piece, line)
             except ValueError as error:
@@ -252,7 +250,7 @@ def write_tokens(path: Path, tokens: Path, unit: Kind, vocabulary: Vocabulary | 
             length += len(found)
             line += piece.count("\n")
             file.write(found.to(dtype).numpy().tobytes())
-    characters = vocabulary.characters if vocabulary and unit == "characters" else ""
+    characters = vocabulary.characters if unit == "characters" else ""
     name = str(dtype).removeprefix("torch.")
     made = {"length": length, "dtype": name, "crc32": checksum(tokens), "characters": characters}
     return {**made, "sha256": digest.hexdigest()}
