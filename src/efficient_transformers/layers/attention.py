@@ -172,6 +172,14 @@ class Attention(nn.Module):
         queries = start + self.query_step * torch.arange(n, device=device)
         return self.key_step * torch.arange(m, device=device) <= queries[:, None]
 
+    def masked(self, n: int, m: int, start: int, cached: bool, device: torch.device) -> tuple[bool, Tensor | None]:
+        """Who sees whom, for the fused kernel: whether it is a whole triangle, else a mask; None where all see all."""
+        if not self.causal or (cached and fast.is_known_before((m - 1) * self.key_step, start)):
+            return False, None
+        if self.query_step == self.key_step and (not cached or n == m):
+            return True, None
+        return False, self.visible(n, m, start, device)
+
     def attend(
         self,
         q: Tensor,
@@ -185,12 +193,8 @@ class Attention(nn.Module):
         """The output for heads ``[batch, n_heads, seq, d_head]``; a cache adds the keys and values of before."""
         if cache is not None:
             k, v = cache.append(self, k, v)  # (B, H, S, K)
-        n, m = q.shape[2], k.shape[2]
-        whole = self.query_step == self.key_step and (cache is None or (n == m and n > 1))
-        sees_all = cache is not None and fast.is_known_before((m - 1) * self.key_step, start)
-        if self.causal and not whole and not sees_all:
-            mask = self.visible(n, m, start, q.device)
-        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and whole)  # (B, H, T, K)
+        triangle, seen = self.masked(q.shape[2], k.shape[2], start, cache is not None, q.device)
+        y = F.scaled_dot_product_attention(q, k, v, mask if seen is None else seen, is_causal=triangle)  # (B, H, T, K)
         return self.output(y.transpose(1, 2).flatten(2))  # (B, T, D)
 
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
