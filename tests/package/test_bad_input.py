@@ -46,7 +46,7 @@ from efficient_transformers import (
 )
 from efficient_transformers.layers import gmlp
 from efficient_transformers.layers.convolution import use_conv_kernel
-from efficient_transformers.layers.products import fft_product, toeplitz
+from efficient_transformers.layers.products import toeplitz
 from efficient_transformers.studies.cost import cache_bytes, cost_model
 from efficient_transformers.studies.digits import DigitClassifier, DigitTraining
 
@@ -165,8 +165,6 @@ BAD = {
         lambda: TinyAttention(8, -1, causal=True), ValueError, ["d_out is -1", "at least 1"]),
     "Toeplitz matrix of an even number of weights": (
         lambda: toeplitz(torch.zeros(4)), ValueError, ["kernel.shape is (4,)", "an odd number of weights"]),
-    "fft: a kernel of another length": (
-        lambda: fft_product(torch.zeros(9), X), ValueError, ["kernel.shape is (9,)", "(7,): 2 * seq - 1 weights"]),
     "corpus: no vocabulary": (
         lambda: Corpus("x", None, *2 * [torch.zeros(3, dtype=torch.int64)]), TypeError,
         ["vocabulary is None", "an instance of Vocabulary"]),
