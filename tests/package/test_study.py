@@ -23,10 +23,9 @@ import torch
 from declared import STUDIES as DECLARED
 from live import Recipe, run_study
 
-from efficient_transformers import Metrics, TrainingConfig, build_model, figures, load_corpus, study, train
+from efficient_transformers import Metrics, TrainingConfig, build_model, figures, files, load_corpus, study, train
 from efficient_transformers.studies.digits import load_digits
 from efficient_transformers.studies.records import claimed, read_records
-from efficient_transformers.training import files
 
 pytestmark = pytest.mark.slow
 
