@@ -156,9 +156,11 @@ def test_code_of_a_picture_opens_by_a_link_and_without_a_script_by_a_line(tab, c
     assert (link.get_attribute("aria-expanded"), code.is_visible()) == ("false", False)
     link.focus()
     link.press("Space")
-    assert (link.get_attribute("aria-expanded"), code.is_visible()) == ("true", True)
+    until(
+        lambda: (link.get_attribute("aria-expanded"), code.is_visible()) == ("true", True)
+    )  # the first follows an event
     link.click()
-    assert not code.is_visible()
+    until(lambda: not code.is_visible())
     assert "Figure 2.1" in link.get_attribute("aria-label")
     plain = chromium.new_context(java_script_enabled=False).new_page()
     plain.goto(f"{address}/{CHAPTERS[1]}")
