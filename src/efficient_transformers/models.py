@@ -116,7 +116,7 @@ class LanguageModel(nn.Module):
 
         Raises:
             ValueError: if :func:`build_model` did not make the model.
-            OSError: if they cannot be written; what the folder held before is still there.
+            OSError: if they cannot be written; the folder then holds what it held before, or no config.
         """
         require(self.config is not None, "model", type(self).__name__, "a model made by build_model")
         saving.write(Path(folder), self.config or {}, self.state_dict())

@@ -327,3 +327,10 @@ def test_a_transform_leaves_rounding_where_tiles_leave_zeros():
         above[fft] = leak_map(model, 16).triu(1)
     assert above[False].max() == 0 < above[True].max() < 1e-15
     assert receptive_field(model, 16) == 16
+
+
+def test_leak_map_answers_where_gradients_are_off():
+    module = MultiHeadAttention(8, 2)
+    expected = leak_map(module, 5)
+    with torch.inference_mode():
+        assert torch.equal(leak_map(module, 5), expected)

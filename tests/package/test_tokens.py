@@ -309,3 +309,9 @@ def test_a_large_text_takes_little_memory_and_starts_at_once_the_second_time(tmp
         assert characters == math.floor(0.9 * size)
     assert second[1] < 2
     assert second[1] < first[1] < lasted
+
+
+def test_bytes_are_looked_up_as_they_are_encoded():
+    vocabulary = ByteVocabulary()
+    assert vocabulary.look_up("é").tolist() == vocabulary.encode("é").tolist() == [195, 169]
+    assert vocabulary.encode("").tolist() == []

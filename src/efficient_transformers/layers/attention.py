@@ -172,7 +172,7 @@ class Attention(nn.Module):
         queries = start + self.query_step * torch.arange(n, device=device)
         return self.key_step * torch.arange(m, device=device) <= queries[:, None]
 
-    def masked(self, n: int, m: int, start: int, cached: bool, device: torch.device) -> tuple[bool, Tensor | None]:
+    def kernel_mask(self, n: int, m: int, start: int, cached: bool, device: torch.device) -> tuple[bool, Tensor | None]:
         """Who sees whom, for the fused kernel: whether it is a whole triangle, else a mask; None where all see all."""
         if not self.causal or (cached and fast.is_known_before((m - 1) * self.key_step, start)):
             return False, None
@@ -193,7 +193,7 @@ class Attention(nn.Module):
         """The output for heads ``[batch, n_heads, seq, d_head]``; a cache adds the keys and values of before."""
         if cache is not None:
             k, v = cache.append(self, k, v)  # (B, H, S, K)
-        triangle, seen = self.masked(q.shape[2], k.shape[2], start, cache is not None, q.device)
+        triangle, seen = self.kernel_mask(q.shape[2], k.shape[2], start, cache is not None, q.device)
         y = F.scaled_dot_product_attention(q, k, v, mask if seen is None else seen, is_causal=triangle)  # (B, H, T, K)
         return self.output(y.transpose(1, 2).flatten(2))  # (B, T, D)
 

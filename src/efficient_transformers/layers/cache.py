@@ -93,7 +93,7 @@ class Cache:
         """The same, to be compared with a size."""
         return self.length(layer)
 
-    def count(self, what: str, layer: nn.Module) -> None:
+    def check_once(self, what: str, layer: nn.Module) -> None:
         """Raise ValueError if ``layer`` has counted so in this step of a model before."""
         expected = "one that reads once in a step: a cache knows layers, and not their places"
         new = not self._unfinished or (what, layer) not in self._counted
@@ -102,14 +102,14 @@ class Cache:
 
     def advance(self, layer: nn.Module, n: int) -> int:
         """Count ``n`` more positions of ``layer``; return how many there were before."""
-        self.count("positions", layer)
+        self.check_once("positions", layer)
         start = self.length(layer)
         self._length[layer] = start + n
         return start
 
     def phase(self, layer: nn.Module, n: int, period: int) -> int:
         """Count ``n`` more positions modulo ``period``; return where in its period ``layer`` was before."""
-        self.count("phase", layer)
+        self.check_once("phase", layer)
         start = self._phase.get(layer, 0)
         self._phase[layer] = (start + n) % period
         return start
@@ -133,7 +133,7 @@ class Cache:
     def with_past(self, layer: nn.Module, x: Tensor, n: int) -> Tensor:
         """Put the last ``n`` inputs of ``layer``, zeros at the start, before ``x``: ``[batch, n + seq, channels]``."""
         self.check_batch(x.shape[0])
-        self.count("window", layer)
+        self.check_once("window", layer)
         past = self._window.get(layer, x.new_zeros(x.shape[0], n, x.shape[2]))
         x = torch.cat([past, x], dim=1)  # (B, n + T, C)
         self._window[layer] = x[:, x.shape[1] - n :].detach().clone(memory_format=torch.contiguous_format)

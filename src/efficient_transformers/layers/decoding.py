@@ -93,7 +93,7 @@ class StaticCache(SearchCache):
         return sum(values(torch.as_tensor(self.length(layer))))
 
     def advance(self, layer: nn.Module, n: int) -> int:
-        self.count("positions", layer)
+        self.check_once("positions", layer)
         start = self.length(layer)
         self._length[layer] = torch.as_tensor(start, device=self.device) + n  # type: ignore[assignment]
         return start
