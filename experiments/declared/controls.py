@@ -485,7 +485,7 @@ def front() -> Study:
 
 def squared() -> Study:
     """Study 24: values alone last, but they were only run with squared ReLU, and that not alone for so long."""
-    alone = entry("squared ReLU", "primer-ez", SAME | {"convolve": ""}, 2000)
+    alone = entry("squared ReLU alone", "primer-ez", SAME | {"convolve": ""}, 2000)
     return Study(
         "squared-relu",
         "Is what Primer EZ keeps after 2,000 steps that of squared ReLU?",
