@@ -3,6 +3,7 @@
     python experiments/again.py devices     # of study 12, which a GPU made
     python experiments/again.py versions    # of version 2, with which runs of version 3 are compared
     python experiments/again.py starts      # of gates that start open, with which study 8 compares those that do not
+    python experiments/again.py machines    # of models with attention, beside which later ones ran on another machine
 
 Same rate, same seed. What is there is not run again. The losses go to files of these names in results/, which belong
 to no study.
@@ -18,7 +19,7 @@ from dataclasses import replace
 import torch
 from declared import STUDIES
 from declared.controls import SAME, TOEPLITZ, TWO, entry, older
-from declared.head_to_head import EQUAL_TIME_2000, HEAD_TO_HEAD, MIDDLE
+from declared.head_to_head import EQUAL_TIME_2000, HEAD_TO_HEAD, MIDDLE, SHORT
 from declared.size import GATE
 from planning import RESULTS, records_of
 from variants import build
@@ -52,6 +53,14 @@ def starts() -> Iterator[tuple[Study, Trial]]:
     yield from trials(HEAD_TO_HEAD, old, replace(entry("gMLP", "gmlp", TOEPLITZ, old.steps), name=old.name))
 
 
+def machines() -> Iterator[tuple[Study, Trial]]:
+    """The baseline and Primer EZ, after 500 and 2,000 steps."""
+    for models in (SHORT, MIDDLE):
+        for name, model in (("Baseline", "transformer"), ("Primer EZ", "primer-ez")):
+            old = older(models, name)
+            yield from trials(HEAD_TO_HEAD, old, entry(name, model, SAME, old.steps, size=old.size))
+
+
 def trials(study: Study, known: Entry, again: Entry) -> Iterator[tuple[Study, Trial]]:
     """An entry at the rate that a study chose for it, or for its older form."""
     rate = chosen_rate(known, records_of(study))
@@ -66,7 +75,7 @@ def execute(study: Study, trial: Trial) -> Record:
     return {key: made[key] for key in ("study", "run", "test", "device", "versions", "machine")}
 
 
-WHAT = {"devices": devices, "versions": versions, "starts": starts}
+WHAT = {"devices": devices, "versions": versions, "starts": starts, "machines": machines}
 
 
 def main() -> None:

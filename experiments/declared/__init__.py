@@ -44,6 +44,7 @@ STUDIES: dict[str, Study] = {
         controls.decay(),
         controls.opponents(),
         controls.front(),
+        controls.squared(),
         size.size_64(),
         size.size_128(),
         size.size_256(),

@@ -1,4 +1,4 @@
-"""What hostile readers found missing: studies 6 to 11 and 13 to 23, the first by version 3 of the protocol.
+"""What hostile readers found missing: studies 6 to 11 and 13 to 24, the first by version 3 of the protocol.
 
 Each asks what a leaderboard of this book leaves open because both sides of a pair share it: the depth, the positions,
 the start of a gate, the output matrix. A name says "gMLP" for the form with a Toeplitz matrix.
@@ -480,4 +480,21 @@ def front() -> Study:
             ),
         },
         borrowed=SHORT + MIDDLE + PARTS,
+    )
+
+
+def squared() -> Study:
+    """Study 24: values alone last, but they were only run with squared ReLU, and that not alone for so long."""
+    alone = entry("squared ReLU alone", "primer-ez", SAME | {"convolve": ""}, 2000)
+    return Study(
+        "squared-relu",
+        "Is what Primer EZ keeps after 2,000 steps that of squared ReLU?",
+        (alone,),
+        {
+            "squared ReLU, 2,000 steps": (
+                *against(MIDDLE[0], alone),
+                *against(alone, older(MIDDLE, "Primer EZ"), *longer_values().entries),
+            )
+        },
+        borrowed=MIDDLE + longer_values().entries,
     )

@@ -108,6 +108,7 @@ def test_a_line_that_says_what_cannot_be_is_a_sentence(line, message, monkeypatc
         ),
         ("versions", [("Baseline, 2 layers, equal time", 3842), ("Primer EZ, equal time", 1819)]),
         ("starts", [("gMLP Toeplitz", 2000)]),
+        ("machines", [(name, steps) for name in ("Baseline", "Primer EZ") for steps in (500, 2000)]),
     ],
 )
 def test_runs_are_made_again_once_and_belong_to_no_study(what, expected, tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
-SCRIPTS = {"devices", "digits", "hourglass-shifts", "starts", "versions"}  # each a script of its own
+SCRIPTS = {"devices", "digits", "hourglass-shifts", "machines", "starts", "versions"}  # each a script of its own
 NAMES = [name for name in ALL if name not in SCRIPTS | set(DECLARED)]  # beside the protocol
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 
