@@ -485,7 +485,7 @@ def front() -> Study:
 
 def squared() -> Study:
     """Study 24: values alone last, but they were only run with squared ReLU, and that not alone for so long."""
-    alone = entry("squared ReLU alone", "primer-ez", SAME | {"convolve": ""}, 2000)
+    alone, values = entry("squared ReLU alone", "primer-ez", SAME | {"convolve": ""}, 2000), longer_values().entries
     return Study(
         "squared-relu",
         "Is what Primer EZ keeps after 2,000 steps that of squared ReLU?",
@@ -493,8 +493,8 @@ def squared() -> Study:
         {
             "squared ReLU, 2,000 steps": (
                 *against(MIDDLE[0], alone),
-                *against(alone, older(MIDDLE, "Primer EZ"), *longer_values().entries),
+                *against(alone, older(MIDDLE, "Primer EZ"), *values),
             )
         },
-        borrowed=MIDDLE + longer_values().entries,
+        borrowed=MIDDLE + values,
     )

@@ -489,6 +489,21 @@ def test_runs_of_several_budgets_are_not_mixed_up():
         study.rates_tried(records)
 
 
+@pytest.mark.parametrize("name", ["machines", "starts", "versions"])
+def test_runs_made_again_are_compared_with_the_run_of_their_label_and_seed(name):
+    again = study.load_study(name)
+    first = {r["run"]["label"]: [] for r in again}
+    for record in again:
+        (known,) = (
+            r
+            for r in study.load_study(record["study"])
+            if (r["role"], r["run"]["label"]) == ("reported", record["run"]["label"])
+            and r["run"]["training"] == record["run"]["training"]
+        )
+        first[record["run"]["label"]].append(record["test"]["loss"] - known["test"]["loss"])
+    assert [*study.strays(name).values()] == [*first.values()]
+
+
 @pytest.mark.parametrize("budget", ["", ", equal time", ", equal work"])
 def test_a_budget_is_no_part_of_a_models_name(budget):
     model = "Hourglass, equal multiply-adds"

@@ -282,6 +282,26 @@ def rates_tried(records: Iterable[Record]) -> dict[str, dict[float, float]]:
     return tried
 
 
+def strays(name: str) -> dict[str, list[float]]:
+    """Of runs that were made again: the test loss minus that of the first time, by label, in the order of their lines.
+
+    Args:
+        name: of what was made again, ``"machines"``, ``"starts"`` or ``"versions"``.
+    """
+    again = load_study(name)
+    known = {
+        (record["run"]["label"], record["run"]["training"]["seed"]): record["test"]["loss"]
+        for study in {record["study"] for record in again}
+        for record in load_study(study)
+        if record["role"] == "reported"
+    }
+    found: dict[str, list[float]] = {}
+    for record in again:
+        label, seed = record["run"]["label"], record["run"]["training"]["seed"]
+        found.setdefault(label, []).append(record["test"]["loss"] - known[label, seed])
+    return found
+
+
 def bits_per_byte(score: Record) -> float:
     """The loss of a score on subwords, ``validation`` or ``test`` of a record, in bits per byte of its text."""
     return float(score["loss"]) * score["targets"] / score["bytes"] / math.log(2)
