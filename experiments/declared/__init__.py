@@ -45,6 +45,7 @@ STUDIES: dict[str, Study] = {
         controls.opponents(),
         controls.front(),
         controls.squared(),
+        controls.shut_for_long(),
         size.size_64(),
         size.size_128(),
         size.size_256(),

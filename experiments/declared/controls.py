@@ -498,3 +498,23 @@ def squared() -> Study:
         },
         borrowed=MIDDLE + values,
     )
+
+
+def shut_for_long() -> Study:
+    """Study 25: after 8,000 steps gMLP ends level with the full Primer, from gates that start open."""
+    shut = entry("gMLP, b = 0", "changed-gates", TOEPLITZ | {"bias": 0.0}, 8000, seeds=(0, 1, 2))
+    known = eight_thousand().entries
+    plain, primer, gates = (older(known, name) for name in ("Baseline", "Primer", "gMLP"))
+    return Study(
+        "shut-for-long",
+        "From a shut gate, does gMLP end lower than the full Primer after 8,000 steps?",
+        (shut,),
+        {
+            "shut at the start, 8,000 steps": (
+                *against(gates, shut),
+                *against(primer, shut),
+                *against(plain, shut),
+            )
+        },
+        borrowed=known,
+    )
