@@ -73,7 +73,8 @@ class DistanceBiasAttention(MultiHeadAttention):
     r"""Attention with a learned number for each head and distance, which is added to the scores before the softmax.
 
     :math:`\mathrm{softmax}(Q K^\top / \sqrt{K} + B)\, V` with :math:`B_{ts} = b_{h, t - s}`. The numbers start at
-    ALiBi's slopes, :math:`b_{h, d} = -2^{-8 h / H} d`, or at zero. For whole sequences only.
+    ALiBi's slopes, :math:`b_{h, d} = -2^{-8 h / H} d`, or at zero. For whole sequences only. PyTorch's fused kernel on
+    a CPU takes such a mask if it needs no gradient, and has four dimensions.
 
     Args:
         d_model, n_heads, rotary: as for :class:`MultiHeadAttention`.
@@ -90,10 +91,10 @@ class DistanceBiasAttention(MultiHeadAttention):
         self.bias = nn.Parameter(-slopes[:, None] * torch.arange(max_seq_len))  # (H, n)
 
     def scores(self, T: int) -> Tensor:
-        """What is added to the scores of ``T`` tokens: ``[n_heads, T, T]``, minus infinity for the future."""
+        """What is added to the scores of ``T`` tokens: ``[1, n_heads, T, T]``, minus infinity for the future."""
         by_offset = F.pad(self.bias[:, :T].flip(1), (0, T), value=-torch.inf)  # (H, 2T): distances T-1 to 0, the future
         rows = by_offset.repeat(1, T)[:, : T * (2 * T - 1)].view(-1, T, 2 * T - 1)  # each row is one further right
-        return rows[:, :, T - 1 :]  # (H, T, T)
+        return rows[None, :, :, T - 1 :]  # (1, H, T, T)
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         require(cache is None, "cache", cache, "None: this attention reads whole sequences")

@@ -10,6 +10,7 @@ from declared import STUDIES
 from declared.primer_parts import KERNEL_SUM, SPREAD
 from planning import VOCABULARIES
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from variants import VARIANTS, build
 
 from efficient_transformers import (
@@ -209,6 +210,14 @@ def test_fixed_slopes_are_those_that_learned_numbers_start_from():
     assert same_weights(fixed, learned)
     assert not [name for name, _ in fixed.named_parameters() if name.endswith("bias") and "attention" in name]
     assert parameter_count(learned) - parameter_count(fixed) == sum(a.attention.bias.numel() for a in learned.body)
+
+
+def test_fixed_slopes_keep_the_fused_kernel_which_takes_no_numbers_that_learn():
+    tokens = torch.randint(11, (2, 8))
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        made("fixed-slopes")(tokens)
+        with pytest.raises(RuntimeError, match="No available kernel"):
+            made("distance-bias")(tokens)
 
 
 def test_the_base_of_rotary_positions_may_be_another():
