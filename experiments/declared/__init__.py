@@ -46,6 +46,7 @@ STUDIES: dict[str, Study] = {
         controls.front(),
         controls.squared(),
         controls.shut_for_long(),
+        controls.slopes(),
         size.size_64(),
         size.size_128(),
         size.size_256(),

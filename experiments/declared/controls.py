@@ -518,3 +518,28 @@ def shut_for_long() -> Study:
         },
         borrowed=known,
     )
+
+
+def slopes() -> Study:
+    """Study 26: of numbers for distances nearly all comes without learning, and what is not learned is cheaper."""
+    short, long = (entry("Baseline, fixed slopes", "fixed-slopes", SAME, context=at) for at in (256, 1024))
+    timed = tuple(in_the_time_of(steps, short) for steps in (500, 2000))
+    learned, _ = with_distances(context=1024)
+    in_time = {500: EQUAL_TIME.entries, 2000: EQUAL_TIME_2000.entries}
+    return Study(
+        "slopes",
+        "Do fixed slopes help in equal time, and as much as learned ones at 1,024 characters?",
+        (*timed, long),
+        {
+            "fixed slopes, equal time": tuple(
+                pair
+                for of, plain in zip(timed, (SHORT[0], MIDDLE[0]), strict=True)
+                for pair in ((of.key, plain.key), *against(of, older(in_time[plain.steps], "Primer EZ, equal time")))
+            ),
+            "fixed slopes, context 1,024": (
+                *against(older(LONG_CONTEXT, "Baseline"), long),
+                *against(learned, long),
+            ),
+        },
+        borrowed=SHORT + MIDDLE + LONG_CONTEXT + EQUAL_TIME.entries + EQUAL_TIME_2000.entries + (learned,),
+    )
