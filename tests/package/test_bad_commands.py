@@ -165,6 +165,8 @@ def place(tmp_path_factory):
     """A folder with texts good and bad, a saved model, and copies of it that were damaged."""
     folder = tmp_path_factory.mktemp("place")
     (folder / "fox.txt").write_text(TEXT)
+    (folder / "cache").mkdir()
+    (folder / "cache" / corpora.PLAYS).symlink_to(corpora.data_folder() / corpora.PLAYS)
     for name, content in TEXTS.items():
         (folder / name).write_bytes(content)
     line = [sys.executable, "-c", THAT_KEEPS_ITS_CHECKPOINT, *TRAIN, "--out", "model"]

