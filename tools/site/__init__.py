@@ -73,6 +73,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         others,
         links.find,  # the numbers of the captions
         links.link_tests,
+        links.lead_out,
         annotate.stand_side_by_side,
         search.name_terms,
         terms.name_symbols,
@@ -88,7 +89,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "missing-reference": [others, code.resolve_short_name],
     "doctree-resolved": [
         others,
-        links.stay_within,
         links.link_mentions,
         search.collect,  # what the glossary leads to is linked by then
         terms.link_terms,

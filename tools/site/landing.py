@@ -161,9 +161,12 @@ def card(name: str) -> dict[str, str]:
     return {"question": "", "answer": first_sentence(name)} | SAYS["cards"].get(name, {})
 
 
-def colab(name: str) -> str:
-    slug = repository.slug(repository.address())
-    return f"https://colab.research.google.com/github/{slug}/blob/main/notebooks/{name}.ipynb"
+def colab(name: str, words: str, **attributes: str) -> str:
+    """A link that opens a notebook in Colab; empty while the repository has no address."""
+    if not (address := repository.known()):
+        return ""
+    said = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in attributes.items())
+    return f'<a href="{repository.colab(address, name)}"{said}>{words}</a>'
 
 
 def cards() -> str:
@@ -172,11 +175,13 @@ def cards() -> str:
         number, title = chapters.title(name)
         title = title.replace("'", "’")  # as Sphinx sets it elsewhere
         says = card(name)
+        in_colab = colab(name, "Colab", aria_label=f"Chapter {number} in Colab")
         items.append(
             f'<li>{emblems.emblem(name)}<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
             + (f'<p class="question">{html.escape(says["question"])}</p>' if says["question"] else "")
-            + f'<p>{html.escape(says["answer"])}</p><p class="more">{minutes(name)} minutes to read · '
-            f'<a href="{colab(name)}" aria-label="Chapter {number} in Colab">Colab</a></p></li>'
+            + f'<p>{html.escape(says["answer"])}</p><p class="more">'
+            + " · ".join(filter(None, (f"{minutes(name)} minutes to read", in_colab)))
+            + "</p></li>"
         )
     return f'<ul class="chapter-cards">{"".join(items)}</ul>'
 
@@ -194,7 +199,7 @@ def facts() -> str:
     return (
         f'<ul class="facts">{"".join(f"<li>{fact}</li>" for fact in said)}</ul>'
         f'<p class="start"><a href="../notebooks/{first}.html">Start with Chapter 1</a> '
-        f'<a href="{colab(first)}">Open in Colab</a>{f" <small>{last}</small>" if last else ""}</p>'
+        f'{colab(first, "Open in Colab")}{f" <small>{last}</small>" if last else ""}</p>'
     )
 
 

@@ -3,7 +3,7 @@ r"""On the site: plain words become links, so that a notebook stays portable Mar
 - ``\tag{4.1}`` is ``#eq-4-1``; ``(4.1)`` in prose, on any page, is a link to it, and so are ``Figure 4.2``,
   ``Tables 4.1 and 4.2``, ``Section 4.3``, ``Exercise 4.1`` and, in a study, ``Figure S4.2``.
 - ``test_name`` in backquotes is a link to that test in the repository, and ``test_file.py`` to the file.
-- A notebook names the site's address of a page that is no notebook; on the site the link is one from page to page.
+- The row of links on a notebook's first screen goes on, once the repository has an address, to Colab and to the text.
 - A link that leads nowhere is a warning, which ``-W`` makes an error.
 """
 
@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util import logging
 
+from tools.make import repository
 from tools.notebooks import folding
 
 ROOT = Path(__file__).parents[2]
@@ -113,14 +115,25 @@ def link_mentions(app: Any, doctree: nodes.document, docname: str) -> None:
         text.parent.replace(text, [node for node in [*made, nodes.Text(text[end:])] if node.astext()])
 
 
-def stay_within(app: Any, doctree: nodes.document, docname: str) -> None:
-    """Links to the site's own address become links from page to page, which work from the disk too."""
-    for link in doctree.findall(nodes.reference):
-        address, base = link.get("refuri", ""), app.config.html_baseurl
-        if address.startswith(base):
-            page, _, anchor = address.removeprefix(base).partition("#")
-            there = app.builder.get_relative_uri(docname, page.removesuffix(".html"))
-            link["refuri"], link["internal"] = f"{there}#{anchor}" if anchor else there, True
+def is_row(paragraph: nodes.paragraph) -> bool:
+    """Whether a paragraph is links alone, with dots between them."""
+    between = [child for child in paragraph.children if not isinstance(child, nodes.reference | addnodes.pending_xref)]
+    return len(between) < len(paragraph.children) and all(child.astext().strip() == "·" for child in between)
+
+
+def lead_out(app: Any, doctree: nodes.document) -> None:
+    """Add the links to Colab and to the text, which a page has once the repository has an address."""
+    name = app.env.docname.removeprefix("notebooks/")
+    if name == app.env.docname:
+        return
+    row = next((paragraph for paragraph in doctree.findall(nodes.paragraph) if is_row(paragraph)), None)
+    if row is None:
+        log.warning("the first screen has no row of links", location=doctree)
+    elif address := repository.known():
+        text = in_repository(f"book/{name}.md")
+        more = {"Open in Colab": repository.colab(address, name), "Source of this page": text}
+        for words, link in more.items():
+            row += [nodes.Text(" · "), nodes.reference("", words, refuri=link, internal=False)]
 
 
 @cache
@@ -137,11 +150,16 @@ def tests() -> dict[str, tuple[str, int]]:
     return found
 
 
-def in_repository(config: Any, file: str, line: int = 0) -> str:
-    """The address of a file there, or of a line in it."""
-    options = config.html_theme_options
-    address = f"{options['repository_url'].rstrip('/')}/blob/{options.get('repository_branch') or 'main'}"
-    return f"{address}/{file}{f'#L{line}' if line else ''}"
+def in_repository(file: str, line: int = 0) -> str:
+    """The address of a file there, or of a line in it; empty while the repository has none."""
+    address = repository.known()
+    return f"{address}/blob/main/{file}{f'#L{line}' if line else ''}" if address else ""
+
+
+def to_repository(words: str, file: str, line: int = 0) -> str:
+    """A link there in reStructuredText, or the words alone."""
+    address = in_repository(file, line)
+    return f"`{words} <{address}>`__" if address else words
 
 
 def link_tests(app: Any, doctree: nodes.document) -> None:
@@ -154,6 +172,7 @@ def link_tests(app: Any, doctree: nodes.document) -> None:
         if name not in tests():
             log.warning("no test is called %s", literal.astext(), location=literal)
             continue
-        reference = nodes.reference("", "", refuri=in_repository(app.config, *tests()[name]), internal=False)
-        literal.replace_self(reference)
-        reference += literal
+        if address := in_repository(*tests()[name]):
+            reference = nodes.reference("", "", refuri=address, internal=False)
+            literal.replace_self(reference)
+            reference += literal

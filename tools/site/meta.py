@@ -1,7 +1,7 @@
 """On the site: what other pages, search engines and messengers see of it, and what a wrong address leads to.
 
 - Each page says what it is about (its first paragraph), where its one address is, and has a picture for whoever links
-  to it. The addresses follow from the repository's, in ``_config.yml``.
+  to it. The addresses follow from the repository's, in ``_config.yml``; until that is set, no page has one.
 - ``sitemap.xml`` lists the pages; ``404.html`` and the root ``index.html`` lead to the book.
 """
 
@@ -73,6 +73,18 @@ def tags(content: Mapping[str, str]) -> str:
     )
 
 
+def addressed(base: str, pagename: str) -> dict[str, str]:
+    """What only a site with an address can say: where a page is, and its picture."""
+    if not base:
+        return {}
+    return {
+        "og:url": f"{base}{pagename}.html",
+        "og:image": f"{base}{PICTURE}",
+        "og:image:alt": PICTURE_SAYS,
+        "twitter:card": "summary_large_image",
+    }
+
+
 def describe_page(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     about = description(doctree)
     landing = pagename == LANDING
@@ -84,19 +96,23 @@ def describe_page(app: Any, pagename: str, templatename: str, context: dict[str,
             "og:site_name": app.config.html_title,
             "og:title": html.unescape(title),
             "og:description": about,
-            "og:url": f"{app.config.html_baseurl}{pagename}.html",
-            "og:image": f"{app.config.html_baseurl}{PICTURE}",
-            "og:image:alt": PICTURE_SAYS,
-            "twitter:card": "summary_large_image",
         }
+        | addressed(app.config.html_baseurl, pagename)
     )
     if landing:
         context["docstitle"] = ""  # the page's title is the book's already; the sidebar takes it from the logo
         context["theme_logo"] = {**(context.get("theme_logo") or {}), "text": app.config.html_title}
 
 
+BUTTONS = ("use_repository_button", "use_edit_page_button", "use_issues_button", "launch_buttons", "repository_url")
+
+
 def find_address(app: Any, config: Any) -> None:
-    config.html_baseurl = repository.site(repository.address())
+    """The site's address follows from the repository's; without one, no button leads there."""
+    address = repository.known()
+    config.html_baseurl = repository.site(address) if address else ""
+    if not address:
+        config.html_theme_options = {k: v for k, v in config.html_theme_options.items() if k not in BUTTONS}
 
 
 def write_extra_pages(app: Any, error: Exception | None) -> None:
@@ -104,6 +120,20 @@ def write_extra_pages(app: Any, error: Exception | None) -> None:
     if error or app.builder.name != "html":
         return
     base, folder = app.config.html_baseurl, Path(app.outdir)
+    book = app.config.html_title
+    about = {"description": DESCRIPTION, "og:title": book, "og:description": DESCRIPTION}
+    if base:
+        about["og:image"] = f"{base}{PICTURE}"
+    canonical = f'<link rel="canonical" href="{base}{LANDING}.html">\n' if base else ""
+    root = PLAIN_PAGE.format(
+        title=html.escape(book),
+        head=f'<meta http-equiv="refresh" content="0; url={LANDING}.html">\n{canonical}'
+        '<link rel="icon" href="_static/favicon.svg">\n' + tags(about),
+        body=f'<p>{html.escape(DESCRIPTION)}</p>\n<p><a href="{LANDING}.html">Open the book</a></p>',
+    )
+    (folder / "index.html").write_text(root, encoding="utf-8")
+    if not base:
+        return  # what follows has whole addresses
     urls = "".join(
         f"<url><loc>{html.escape(f'{base}{name}.html')}</loc></url>\n" for name in sorted(app.env.found_docs)
     )
@@ -112,21 +142,6 @@ def write_extra_pages(app: Any, error: Exception | None) -> None:
         f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{urls}</urlset>\n',
         encoding="utf-8",
     )
-    book = app.config.html_title
-    about = {
-        "description": DESCRIPTION,
-        "og:title": book,
-        "og:description": DESCRIPTION,
-        "og:image": f"{base}{PICTURE}",
-    }
-    root = PLAIN_PAGE.format(
-        title=html.escape(book),
-        head=f'<meta http-equiv="refresh" content="0; url={LANDING}.html">\n'
-        f'<link rel="canonical" href="{base}{LANDING}.html">\n'
-        '<link rel="icon" href="_static/favicon.svg">\n' + tags(about),
-        body=f'<p>{html.escape(DESCRIPTION)}</p>\n<p><a href="{LANDING}.html">Open the book</a></p>',
-    )
-    (folder / "index.html").write_text(root, encoding="utf-8")
     # Shown at whatever address was asked for, however deep: its links are whole addresses.
     missing = PLAIN_PAGE.format(
         title="This page is not in the book",

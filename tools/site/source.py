@@ -132,7 +132,7 @@ def explained(module: str, name: str) -> str:
     return pages.explained(module, name) if name in entries() | set(pages.explanations()) else ""
 
 
-def facts(config: Any, module: str, name: str) -> Iterator[str]:
+def facts(module: str, name: str) -> Iterator[str]:
     """Where a class or function is explained and listed, what it answers, what holds it, as reStructuredText."""
     for says, link in forms(module, name):
         yield f"{says}: {link}."
@@ -144,8 +144,8 @@ def facts(config: Any, module: str, name: str) -> Iterator[str]:
     if tests := tests_of(module, name):
         held = []
         for test in tests[:SHOWN]:
-            address = links.in_repository(config, *links.tests()[test])
-            held.append(f"`{test.removeprefix('test_').replace('_', ' ')} <{address}>`__")
+            words = test.removeprefix("test_").replace("_", " ")
+            held.append(links.to_repository(words, *links.tests()[test]))
         more = f"; and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
         yield f"Tested: {'; '.join(held)}{more}."
 
@@ -208,7 +208,7 @@ class AnnotatedSource(PyObject):
         said = self.docstring(self.kind(row), row.name, row.definition) if ast.get_docstring(row.definition) else []
         of, _, title = row.name.rpartition(".")
         if not of:
-            told = self.parse_text_to_nodes("\n\n".join(facts(self.config, self.module, row.name)))
+            told = self.parse_text_to_nodes("\n\n".join(facts(self.module, row.name)))
             return box("note", *said, *comment, box("facts", *told))
         if not (said or comment) and (base := overridden((self.module, of), title)):
             comment = self.parse_text_to_nodes(f"Overrides `{base[1]} <{base[0]}.html#{base[1]}>`__.")
@@ -220,11 +220,10 @@ class AnnotatedSource(PyObject):
     def meta(self) -> list[nodes.Node]:
         """What stands beside the imports."""
         file = f"{self.path.replace('.', '/')}.py"
-        address = links.in_repository(self.config, f"src/{file}")
         entry = (
             f"; `its entries <../api/{self.module}.html>`__" if (ROOT / f"book/api/{self.module}.md").exists() else ""
         )
-        return [box("facts", *self.parse_text_to_nodes(f"`{file} <{address}>`__{entry}"))]
+        return [box("facts", *self.parse_text_to_nodes(links.to_repository(file, f"src/{file}") + entry))]
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:
