@@ -225,4 +225,4 @@ def test_a_study_has_its_parts(name):
 
 def test_the_readme_names_every_chapter_and_study():
     text = (run_notebooks.ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in run_notebooks.notebooks() if f"](book/{name}.md)" not in text] == []
+    assert [name for name in run_notebooks.notebooks() if f"](notebooks/{name}.ipynb)" not in text] == []

@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
 from efficient_transformers.studies.evidence import Comparison
-from tools.make import browser
+from tools.make import browser, repository
 from tools.site import colab_runs, emblems, intervals, landing, models, writing
 
 ROOT = Path(__file__).parents[2]
@@ -217,6 +217,7 @@ def test_the_record_of_the_workflow_is_told_beside_the_links_to_colab(monkeypatc
     record.parent.mkdir()
     monkeypatch.setattr(colab_runs, "RECORD", record)
     assert colab_runs.told() == ""
+    monkeypatch.setattr(repository, "address", lambda: "https://github.com/somebody/some-book")
     assert "last run" not in landing.facts()
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "colab.yml").read_text(encoding="utf-8"))
     (step,) = (step for step in workflow["jobs"]["record"]["steps"] if "TORCH" in step.get("env", {}))

@@ -9,20 +9,23 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from bs4 import BeautifulSoup
 from declared import STUDIES
+from docutils import nodes
 from told import TOLD
 
 from efficient_transformers.studies.records import NAMES
 from tools.make import offline, repository, screenshots
 from tools.notebooks import chapters, folding, run_notebooks
-from tools.site import check, landing, meta, moved
+from tools.site import check, landing, links, meta, moved
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
+ADDRESS = "https://github.com/somebody/some-book"
 RESULTS = ROOT / "experiments" / "results"
 WORDS, LINES = 200, 40  # read in a minute: words of prose, lines of code
 DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
@@ -119,7 +122,13 @@ def test_there_is_a_card_for_each_chapter_in_its_order():
     assert [card.select_one("h3 a")["href"] for card in cards] == [f"../notebooks/{name}.html" for name in names]
     for card, name in zip(cards, names, strict=True):
         assert card.select_one("h3").get_text() == ". ".join(chapters.title(name)).replace("'", "’")
-        assert landing.colab(name) in [link["href"] for link in card.select(".more a")]
+        assert card.select_one(".more a") is None  # before an address is set
+
+
+def test_with_an_address_each_card_leads_to_colab(monkeypatch):
+    monkeypatch.setattr(repository, "address", lambda: ADDRESS)
+    hrefs = [link["href"] for link in BeautifulSoup(landing.cards(), "html.parser").select(".more a")]
+    assert hrefs == [repository.colab(ADDRESS, name) for name in landing.in_the_book()]
 
 
 def test_the_first_page_speaks_of_chapters_and_sections_that_there_are():
@@ -150,8 +159,7 @@ def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatc
 
 
 @needs_site
-def test_each_page_says_what_it_is_and_where():
-    base = repository.site(repository.address())
+def test_each_page_says_what_it_is():
     pages = [p for p in sorted(SITE.rglob("*.html")) if not {"_static", "_modules"} & set(p.parts)]
     named = [str(path.relative_to(SITE)) for path in pages]
     book = [name for name in named if name.startswith(("book/", "notebooks/")) and name not in moved.TABLE]
@@ -161,25 +169,64 @@ def test_each_page_says_what_it_is_and_where():
         text = (SITE / name).read_text(encoding="utf-8")
         head = BeautifulSoup(text[: text.index("</head>")], "html.parser")  # the rest would take seconds
         tags = {tag.get("property") or tag.get("name"): tag.get("content") for tag in head.select("meta")}
-        assert head.select_one("link[rel=canonical]")["href"] == tags["og:url"] == f"{base}{name}"
+        assert head.select_one("link[rel=canonical]") is None  # before an address is set
         assert 40 <= len(tags["description"]) <= meta.LENGTH
         assert not re.search(r"[\\$*]", tags["description"]), name
         assert head.title.get_text().startswith(tags["og:title"])
-        assert (SITE / tags["og:image"].removeprefix(base)).exists()
         descriptions.setdefault(tags["description"], []).append(name)
     chapters_of = [names for names in descriptions.values() if any(n.startswith("notebooks/") for n in names)]
     assert all(len(names) == 1 for names in chapters_of), "two chapters with one description"
     assert page("book/index.html").title.get_text() == "Efficient Transformers, Annotated"
-    listed = re.findall(r"<loc>(.*?)</loc>", (SITE / "sitemap.xml").read_text(encoding="utf-8"))
-    assert listed == sorted(f"{base}{name}" for name in book)
 
 
 @needs_site
-def test_a_wrong_address_and_the_root_lead_to_the_book():
-    base = repository.site(repository.address())
-    links = [link["href"] for link in page("404.html").select("a")]
-    assert len(links) == 2
-    assert all(link.startswith(base) and (SITE / link.removeprefix(base)).exists() for link in links)
+def test_before_an_address_is_set_nothing_leads_to_one():
+    named = [path for path in SITE.rglob("*.html") if b"OWNER" in path.read_bytes()]
+    assert named == []
+    assert not (SITE / "sitemap.xml").exists()
+    assert not (SITE / "404.html").exists()
+
+
+def test_with_an_address_pages_say_where_they_are_and_a_wrong_one_leads_to_the_book(tmp_path):
+    base = repository.site(ADDRESS)
+    context = {"title": "A title"}
+    config = SimpleNamespace(html_baseurl=base, html_title="The book", html_theme_options={})
+    app = SimpleNamespace(config=config, outdir=tmp_path, builder=SimpleNamespace(name="html"))
+    app.env = SimpleNamespace(found_docs=["book/index", "notebooks/a"])
+    meta.describe_page(app, "notebooks/a", "", context, None)
+    tags = {
+        tag.get("property") or tag.get("name"): tag["content"]
+        for tag in BeautifulSoup(context["metatags"], "html.parser").select("meta")
+    }
+    assert tags["og:url"] == f"{base}notebooks/a.html"
+    assert (ROOT / "book" / "static" / Path(tags["og:image"]).name).exists()
+    meta.write_extra_pages(app, None)
+    listed = re.findall(r"<loc>(.*?)</loc>", (tmp_path / "sitemap.xml").read_text(encoding="utf-8"))
+    assert listed == [f"{base}book/index.html", f"{base}notebooks/a.html"]
+    found = BeautifulSoup((tmp_path / "404.html").read_text(encoding="utf-8"), "html.parser").select("a")
+    assert [link["href"] for link in found] == [f"{base}book/index.html", f"{base}search.html"]
+
+
+def test_with_an_address_a_notebooks_row_of_links_goes_on_to_colab_and_to_its_text(monkeypatch):
+    def row():
+        document = nodes.document(None, None)
+        document += nodes.paragraph("", "", nodes.reference("", "Paper", refuri="https://arxiv.org/abs/1"))
+        app = SimpleNamespace(env=SimpleNamespace(docname="notebooks/01-transformer"))
+        links.lead_out(app, document)
+        return [link["refuri"] for link in document.findall(nodes.reference)]
+
+    assert row() == ["https://arxiv.org/abs/1"]
+    monkeypatch.setattr(repository, "address", lambda: ADDRESS)
+    _, colab, text = row()
+    assert (
+        colab
+        == f"https://colab.research.google.com/github/{repository.slug(ADDRESS)}/blob/main/notebooks/01-transformer.ipynb"
+    )
+    assert text == f"{ADDRESS}/blob/main/book/01-transformer.md"
+
+
+@needs_site
+def test_the_root_leads_to_the_book():
     root = page("index.html")
     assert root.select_one("h1").get_text() == "Efficient Transformers, Annotated"
     assert root.select_one("main a")["href"] == "book/index.html"

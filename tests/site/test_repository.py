@@ -27,25 +27,19 @@ from tools.make import repository
 
 ROOT = Path(__file__).parents[2]
 
-# Repositories of others that the chapters link to.
-CITED = {
-    "NVIDIA/DeepLearningExamples",
-    "dmarx/anthology-of-the-sota",
-    "google-research/google-research",
-    "google/trax",
-    "karpathy/nanoGPT",
-    "karpathy/nanochat",
-    "labmlai/annotated_deep_learning_paper_implementations",
-}
-CITED |= {"MorionNa/civil-engineering-llm-wiki"}
+# Where an address stands; each but the first follows it by `make repository`.
+PLACES = {"_config.yml", "pyproject.toml", "CITATION.cff"}
 
 
-def test_all_places_agree_with_the_address_of_record():
-    wanted = repository.slug(repository.address())
-    found = repository.occurrences()
-    assert {slug for _, slug in found} - CITED == {wanted}
-    places = {path.name for path, _ in found}
-    assert {"README.md", "pyproject.toml", "CITATION.cff", "01-transformer.md", "01-transformer.ipynb"} <= places
+def test_the_address_stands_in_few_places_and_each_agrees_with_that_of_record():
+    assert {slug for _, slug in repository.occurrences()} == {repository.slug(repository.address())}
+    placeholder = repository.slug(repository.address()).encode()
+    named = {name for name in tracked() if placeholder in (ROOT / name).read_bytes()}
+    texts = {name for name in named if re.match(r"book/(studies/)?s?\d.*\.md$|notebooks/.*\.ipynb$", name)}
+    assert named - texts == PLACES
+    assert len(texts) == 2 * 14
+    for name in texts:
+        assert (ROOT / name).read_bytes().count(placeholder) == 1
 
 
 def test_the_citation_has_the_packages_version():
@@ -84,8 +78,12 @@ def test_make_repository_rewrites_every_place_and_back(copy):
     assert run(copy, "https://github.com/somebody/some-book").returncode == 0
     assert [name for name in tracked() if repository.slug(old).encode() in (copy / name).read_bytes()] == []
     assert "url: https://github.com/somebody/some-book\n" in (copy / "_config.yml").read_text(encoding="utf-8")
+    readme = (copy / "README.md").read_text()
+    assert "](https://somebody.github.io/some-book/) · [Chapter 1 in Colab](https://colab.research" in readme
+    assert "https://mybinder.org/v2/gh/somebody/some-book/main" in readme
     assert run(copy, old).returncode == 0
-    assert (copy / "README.md").read_text() == (ROOT / "README.md").read_text()
+    for name in tracked():
+        assert (copy / name).read_bytes() == (ROOT / name).read_bytes()
 
 
 def test_what_is_not_an_address_is_refused(copy):
@@ -95,8 +93,27 @@ def test_what_is_not_an_address_is_refused(copy):
 
 
 def pins():
-    """What requirements.txt names, each with its version."""
-    return dict(line.split("==") for line in read("requirements.txt").splitlines())
+    """What constraints.txt names, each with its version."""
+    return dict(line.split("==") for line in read("constraints.txt").splitlines())
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_requirements_are_short_and_in_the_versions_of_the_lock(name):
+    lines = [line for line in read(name).splitlines() if not line.startswith("#")]
+    assert [line for line in lines if line[0] == "-"] in (["-c constraints.txt", "-e ."], ["-r requirements.txt"])
+    named = [line for line in lines if line[0] != "-"]
+    assert named == sorted(named, key=lambda line: line.split("==")[0])
+    assert set(named) <= set(read("constraints.txt").splitlines())
+    assert len(named) <= 16
+
+
+def test_read_the_docs_and_binder_run_what_the_readme_says():
+    config = yaml.safe_load(read(".readthedocs.yaml"))
+    assert config["python"]["install"] == [{"requirements": "requirements.txt"}]
+    assert config["build"]["jobs"]["build"]["html"][0] == "jupyter-book build . -W -n --keep-going"
+    lowest = tomllib.loads(read("pyproject.toml"))["project"]["requires-python"].removeprefix(">=")
+    assert config["build"]["tools"]["python"] == lowest
+    assert read("runtime.txt") == f"python-{lowest}\n"
 
 
 def test_what_is_pinned_is_for_every_python_that_the_readme_names():

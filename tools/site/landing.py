@@ -199,7 +199,7 @@ def facts() -> str:
     return (
         f'<ul class="facts">{"".join(f"<li>{fact}</li>" for fact in said)}</ul>'
         f'<p class="start"><a href="../notebooks/{first}.html">Start with Chapter 1</a> '
-        f'{colab(first, "Open in Colab")}{f" <small>{last}</small>" if last else ""}</p>'
+        f"{colab(first, 'Open in Colab')}{f' <small>{last}</small>' if last else ''}</p>"
     )
 
 
