@@ -118,7 +118,7 @@ def claimed(run: Record, path: Path, *, wait: bool) -> Iterator[bool]:
 
 
 RENAMED = {"start": "init"}  # options of build_model that records of before have under another name
-ONCE_DENSE = ("gmlp", "amlp", "changed-gates")  # models of which records of before do not name the matrix
+GATED = ("gmlp", "amlp", "changed-gates", "two-sided")  # models with gates, but for a two-sided one of attention
 
 
 def current(record: Record) -> Record:
@@ -131,9 +131,14 @@ def current(record: Record) -> Record:
 
 
 def current_options(model: str, options: Record) -> Record:
-    """Options of before under today's names, and with the matrix that a gMLP had where none was named."""
-    options = {RENAMED.get(name, name): value for name, value in options.items()}
-    return {**options, "weight": options.get("weight", "dense")} if model in ONCE_DENSE else options
+    """Options of before under today's names, with what a gMLP had where they do not say: its matrix, and its start.
+
+    In all studies gates started open, but for those of models whose biases were declared to start at 0.
+    """
+    if model not in GATED or options.get("kind") == "attention":
+        return {RENAMED.get(name, name): value for name, value in options.items()}
+    dense = {} if model == "two-sided" else {"weight": "dense"}
+    return dense | {"start": "open" if options.get("bias") is None else "shut"} | options
 
 
 def results(package: str) -> Path:
