@@ -2,7 +2,7 @@
 
     python experiments/again.py devices     # of study 12, which a GPU made
     python experiments/again.py versions    # of version 2, with which runs of version 3 are compared
-    python experiments/again.py starts      # of gates that start open, with which study 8 compares those that do not
+    python experiments/again.py starts      # of gMLP, with which study 8 compares a start that is shut
     python experiments/again.py machines    # of models with attention, beside which later ones ran on another machine
 
 Same rate, same seed. What is there is not run again. The losses go to files of these names in results/, which belong
@@ -48,7 +48,7 @@ def versions() -> Iterator[tuple[Study, Trial]]:
 
 
 def starts() -> Iterator[tuple[Study, Trial]]:
-    """gMLP after 2,000 steps, as before its gates started shut."""
+    """gMLP after 2,000 steps."""
     old = older(MIDDLE, "gMLP Toeplitz")
     yield from trials(HEAD_TO_HEAD, old, replace(entry("gMLP", "gmlp", TOEPLITZ, old.steps), name=old.name))
 

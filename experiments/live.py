@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from variants import build
 
 from efficient_transformers.layers.family import parameter_count
-from efficient_transformers.models import LanguageModel
-from efficient_transformers.studies.records import Record, environment, record_once
+from efficient_transformers.models import LanguageModel, build_model
+from efficient_transformers.studies.records import Record, current_options, environment, record_once
 from efficient_transformers.training.corpus import load_corpus
 from efficient_transformers.training.logs import finite
 from efficient_transformers.training.loop import TrainingConfig, train
@@ -33,9 +32,9 @@ class Recipe:
 
     Args:
         label: what the run is called in tables and figures; runs that differ only in their seed share it.
-        model: the name for :func:`build`.
+        model: the name for :func:`build_model`.
         training: how to train; its seed is the model's too.
-        options: further arguments of :func:`build`.
+        options: further arguments of :func:`build_model`.
         corpus: the name for :func:`load_corpus`.
     """
 
@@ -47,7 +46,7 @@ class Recipe:
 
     def describe(self) -> Record:
         """The run as JSON: what a record of it must agree with."""
-        return asdict(self)
+        return asdict(self) | {"options": current_options(self.model, self.options)}
 
 
 def execute(
@@ -68,7 +67,7 @@ def execute(
     """
     corpus = load_corpus(run.corpus)
     torch.manual_seed(run.training.seed)
-    model = build(run.model, vocab_size=len(corpus.vocabulary), **run.options)
+    model = build_model(run.model, vocab_size=len(corpus.vocabulary), **run.options)
     if change is not None:
         change(model)
     metrics = train(model, corpus, run.training, show_progress=show_progress)

@@ -346,20 +346,21 @@ def changed_gates(
 
     Args:
         near: tokens, counted from the current one back; the weights of all others start at 0 and stay there.
-        bias: the start of each b; by default the paper's.
+        bias: 0, as declarations call a start that is shut; None for an open one.
         within: each W starts uniform between minus and plus this.
         last_zero: whether the last matrix of a block starts at zero; else it starts like the others.
         **options: of :func:`build_model`.
     """
-    model = build("gmlp", **options)
+    require(bias in (None, 0), "bias", bias, "0, or None")
+    if bias is not None:
+        options["start"] = "shut"
+    model = build_model("gmlp", **options)
     for block in model.modules():
         if isinstance(block, GMLPBlock) and not last_zero:
             start_like_the_others(block.down)
     for gate in model.modules():
         if not isinstance(gate, SpatialGatingUnit):
             continue
-        if bias is not None:
-            nn.init.constant_(gate.bias, bias)
         if within is not None:
             nn.init.uniform_(gate.weight, -within, within)
         if near is not None:
@@ -407,15 +408,7 @@ def two_sided(
         layers.append(TransformerLayer(attention, FeedForward(d_model, d_ff, nn.ReLU()), d_model))
     body = Stack(layers)
     initialize(body)
-    return open_gates(LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len))
-
-
-def open_gates(model: LanguageModel) -> LanguageModel:
-    """The model, with all its gates at the paper's start."""
-    for gate in model.modules():
-        if isinstance(gate, SpatialGatingUnit):
-            gate.open()
-    return model
+    return LanguageModel(body, vocab_size=vocab_size, d_model=d_model, max_seq_len=max_seq_len)
 
 
 VARIANTS: dict[str, Callable[..., LanguageModel]] = {
@@ -468,12 +461,14 @@ def without_weights() -> Iterator[None]:
 
 
 def build(name: str, **options: Any) -> LanguageModel:
-    """A model of :data:`VARIANTS`, or of the package with open gates: until study 8 was in, all started so."""
-    return VARIANTS[name](**options) if name in VARIANTS else open_gates(build_model(name, **options))
+    """A model of :data:`VARIANTS`, or of the package."""
+    return VARIANTS[name](**options) if name in VARIANTS else build_model(name, **options)
 
 
 def complete(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """The options of a model with all that its defaults are, so that another default changes no declared model.
+
+    A gate's start is the exception: it is declared where it is given, and :func:`current_options` knows it elsewhere.
 
     Args:
         name: of :data:`VARIANTS`, or of the package.
@@ -495,5 +490,7 @@ def complete(name: str, options: dict[str, Any]) -> dict[str, Any]:
             return own | options
         passed = {key: value for key, value in options.items() if key not in own and key != "kind"}
         made = build_model(base, vocab_size=2, **passed)
-    fixed = {"name", "vocab_size"} | ({"convolve"} if name in ("changed-baseline", "convolved-elsewhere") else set())
+    fixed = {"name", "vocab_size", "start"} | (
+        {"convolve"} if name in ("changed-baseline", "convolved-elsewhere") else set()
+    )
     return own | {key: value for key, value in (made.config or {}).items() if key not in fixed | set(own)} | options

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from declared.sizes import count, gmlp, hourglass
 from torch import Tensor
-from variants import open_gates
 
 from efficient_transformers import (
     Checkpoints,
@@ -52,7 +51,6 @@ RECIPES: dict[str, tuple[str, dict[str, Any], float]] = {
     "hourglass": ("hourglass", hourglass("0.8M", SEQ_LEN), ATTENTION_RATE),
     "gmlp": ("gmlp", gmlp("0.8M", SEQ_LEN, weight="toeplitz"), GATE_RATE),
 }
-OPENED = ("dense-gmlp",)  # trained from the paper's start, b = 1, and read closely in Chapter 5 as it is
 FORMERLY = {"gmlp": "gmlp-toeplitz", "dense-gmlp": "gmlp"}  # the names of models until version 0.2.0
 SNAPSHOTS = (250, 500, 1000, 2000, 4000)  # steps at which the parts that chapters draw are kept
 WITH_SNAPSHOTS = ("primer-ez", "gmlp", "dense-gmlp")  # 16 MB is all that the weights may take
@@ -75,8 +73,6 @@ def train_one(name: str, corpus: Corpus) -> None:
     with locked(folder / "lock"):
         torch.manual_seed(SEED)
         model = build_model(model_name, vocab_size=len(corpus.vocabulary), max_seq_len=SEQ_LEN, **options)
-        if name in OPENED:
-            open_gates(model)
 
         def keep(record: dict[str, float]) -> None:
             step = int(record["step"])

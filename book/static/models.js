@@ -656,7 +656,9 @@ const FAMILIES = {
     },
   },
   gmlp: {
-    options: { gate: "split", weight: "toeplitz", fft: false, d_attention: null, positions: false },
+    options: {
+      gate: "split", weight: "toeplitz", start: "open", fft: false, d_attention: null, positions: false,
+    },
     make_layer: (weights, config) => new GMLPBlock(weights, config),
   },
 };
@@ -667,6 +669,7 @@ const KNOWN = {
   sharing: ["heads", "none", "all"], shortening: ["average", "linear", "attention"],
   up_sampling: ["naive", "linear", "attention"], pooling: ["average", "linear"], expansion: ["naive", "linear"],
   layer: ["transformer", "primer-ez"], gate: ["split", "whole", "additive", "linear"], weight: ["dense", "toeplitz"],
+  start: ["open", "shut"],
 };
 
 /** Tokens to logits: embedding, body, LayerNorm, and the embedding matrix once more. */

@@ -226,7 +226,7 @@ def build_model(
     Raises:
         TypeError: for an option that the model does not have, or a size that is not an int.
         ValueError: for an unknown name, a size out of range, an option that contradicts the name, or one of an
-            hourglass's resampling or of gMLP's products that the other options leave without effect.
+            hourglass's resampling or of gMLP's gates that the other options leave without effect.
     """
     name, family, fixed = find_family(name)
     for option, value in fixed.items():

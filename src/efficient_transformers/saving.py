@@ -31,7 +31,23 @@ RUNS = Path("runs")  # where the command line makes its folders
 VOCABULARY = "vocabulary_sha256"  # in a config that the command line wrote, of the characters that the model reads
 CHECKSUM = "sha256"  # in the metadata of weights: see checksum; those of others, and older ones, have none
 FORMAT = 3  # in the first, rotary positions paired the channels i and i + K/2; it is not read
-DENSE = ("gmlp", "amlp")  # in format 2, where these did not name a matrix, it was dense
+GMLPS = ("gmlp", "amlp")  # names that a config may have: see complete
+
+
+def complete(config: dict[str, Any], *, dense: bool) -> None:
+    """Add to a gMLP's config what it does not say, as the package of its time had it.
+
+    In format 2, where no matrix was named, it was dense, and a gate started open. Later ones started shut until a
+    config said how; those that the first packages of format 3 saved, which started open, say nothing else.
+
+    Args:
+        config: the arguments of :func:`build_model`.
+        dense: whether it is of the time of format 2.
+    """
+    if config.get("name") in GMLPS:
+        config.setdefault("weight", "dense" if dense else "toeplitz")
+        shut = not dense and config.get("gate", "split") in ("split", "whole")
+        config.setdefault("start", "shut" if shut else "open")
 
 
 def fingerprint(characters: str) -> str:
@@ -114,8 +130,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     require(
         found in (2, FORMAT), f"the format of {file}", found, f"2 or {FORMAT}; save the model again with this version"
     )
-    if found == 2 and config.get("name") in DENSE:
-        config.setdefault("weight", "dense")
+    complete(config, dense=found == 2)
     return config
 
 

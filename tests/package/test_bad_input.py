@@ -274,6 +274,9 @@ BAD = {
     "gate: unknown": (lambda: gated(gate="glu"), ValueError, ["gate is 'glu'", *map(repr, gmlp.GATES)]),
     "gate: unknown weight": (
         lambda: gated(weight="sparse"), ValueError, ["weight is 'sparse'", "'dense'", "'toeplitz'"]),
+    "gate: unknown start": (lambda: gated(start="half"), ValueError, ["start is 'half'", "'open'", "'shut'"]),
+    "gate: a sum that starts shut": (
+        lambda: gated(gate="additive", start="shut"), ValueError, ["start is 'shut'", "'open': a gate"]),
     "fft of a dense matrix": (lambda: gated(fft=True), ValueError, ["fft is True", "not Toeplitz"]),
     "model: fft of a dense matrix": (
         lambda: build_model("dense-gmlp", vocab_size=5, fft=True), ValueError, ["fft is True", "not Toeplitz"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import json
 import sys
 
 import pytest
@@ -154,6 +155,15 @@ def test_a_folder_that_lacks_weights_is_refused(tmp_path):
         transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
 
 
+def test_a_folder_that_names_no_start_was_shut(tmp_path):
+    hf.wrap(small("gmlp")).save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text())
+    assert config.pop("start") == "open"
+    file.write_text(json.dumps(config))
+    assert hf.BookConfig.from_pretrained(tmp_path).start == "shut"
+
+
 def test_what_a_model_does_not_have_is_refused():
     with pytest.raises(TypeError, match=r"option is 'sharing'; expected one of .*'gmlp'"):
         hf.BookConfig("gmlp", sharing="none")
@@ -169,9 +179,12 @@ def test_what_a_model_does_not_have_is_refused():
 def test_a_resized_vocabulary_is_the_models_own(mean_resizing, tmp_path):
     model = hf.wrap(small("gmlp"))
     model.resize_token_embeddings(VOCAB + 2, mean_resizing=mean_resizing)
-    tokens = torch.tensor([[VOCAB + 1]])
+    assert model(torch.tensor([[VOCAB + 1]])).logits.shape == (1, 1, VOCAB + 2)
     model.model.save_pretrained(tmp_path)
-    assert_equal_up_to(1e-6, LanguageModel.from_pretrained(tmp_path)(tokens), model(tokens).logits)
+    loaded = LanguageModel.from_pretrained(tmp_path)
+    assert loaded.config == model.model.config
+    for found, expected in zip(loaded.parameters(), model.model.parameters(), strict=True):
+        assert torch.equal(found, expected)
 
 
 @pytest.mark.slow

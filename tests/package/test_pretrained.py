@@ -334,7 +334,17 @@ def test_a_folder_of_format_2_is_read_with_the_defaults_of_its_time(tmp_path, na
     config = {k: v for k, v in json.loads((tmp_path / "config.json").read_text()).items() if k != "weight"}
     (tmp_path / "config.json").write_text(json.dumps(config | {"format": 2, "name": name} | said))
     tokens = torch.randint(7, (2, 9))
-    assert torch.equal(LanguageModel.from_pretrained(tmp_path)(tokens), model(tokens))
+    loaded = LanguageModel.from_pretrained(tmp_path)
+    assert torch.equal(loaded(tokens), model(tokens))
+    assert loaded.config["start"] == "open"
+
+
+@pytest.mark.parametrize(("options", "start"), [({}, "shut"), ({"gate": "additive"}, "open")])
+def test_a_folder_of_format_3_that_names_no_start_was_shut(tmp_path, options, start):
+    build_model("gmlp", **SIZES, **options).save_pretrained(tmp_path)
+    config = {k: v for k, v in json.loads((tmp_path / "config.json").read_text()).items() if k != "start"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert LanguageModel.from_pretrained(tmp_path).config["start"] == start
 
 
 def test_a_folder_of_format_3_that_names_no_matrix_is_toeplitz(tmp_path):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -850,6 +851,20 @@ def a_plan(training=None, **sizes):
     return runs.Plan(
         model=model, training=training or TrainingConfig(), execution=Execution(), checkpoint_every=1, **rest
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, {"weight": "dense", "start": "open"}),
+        ({"weight": "toeplitz"}, {"weight": "toeplitz", "start": "shut"}),
+        ({"weight": "toeplitz", "start": "open"}, {"weight": "toeplitz", "start": "open"}),
+    ],
+)
+def test_a_run_of_before_keeps_the_gates_of_its_time(tmp_path, said, expected):
+    (tmp_path / "run.json").write_text(json.dumps(asdict(a_plan(name="gmlp", **said))))
+    model = runs.Plan.read(tmp_path).model
+    assert {option: model[option] for option in expected} == expected
 
 
 def test_as_many_layers_as_there_may_be_are_made_in_a_moment():

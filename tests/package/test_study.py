@@ -161,7 +161,20 @@ def test_options_of_old_records_have_todays_names():
     record = study.current({"run": {"model": "transformer", "options": {"start": "random", "d_model": 8}}})
     assert record["run"]["options"] == {"init": "random", "d_model": 8}
     record = study.current({"run": {"model": "gmlp", "options": {"d_model": 8}}})
-    assert record["run"]["options"] == {"d_model": 8, "weight": "dense"}
+    assert record["run"]["options"] == {"d_model": 8, "weight": "dense", "start": "open"}
+
+
+def test_records_state_the_start_of_a_gate():
+    """Their lines do not: a start is shut where biases were declared to be 0 at first, and open elsewhere."""
+    records = [r for name in ("gate-kinds", "masked", "shut-gate", "gmlp-live") for r in study.load_study(name)]
+    gated = {"gmlp", "amlp", "changed-gates"}
+    stated = {False: set(), True: set()}
+    for run in (record["run"] for record in records):
+        has_gates = run["model"] in gated or run["options"].get("kind") == "gmlp"
+        assert ("start" in run["options"]) == has_gates
+        if has_gates:
+            stated["b = 0" in run["label"]].add(run["options"]["start"])
+    assert stated == {False: {"open"}, True: {"shut"}}
 
 
 def test_where_python_finds_the_source_alone_it_says_to_install_the_package(monkeypatch):

@@ -19,7 +19,6 @@ from efficient_transformers import (
     MultiHeadAttention,
     PrimerNorm,
     SpatialGatingUnit,
-    build_model,
 )
 from efficient_transformers.layers.family import parameter_count
 from efficient_transformers.training.loop import parameter_groups
@@ -134,20 +133,16 @@ def test_weights_that_are_not_near_stay_zero_in_training(weight):
 
 
 @pytest.mark.parametrize("name", ["gmlp", "dense-gmlp", "amlp"])
-def test_gates_start_shut_and_those_of_studies_open(name):
-    for model, bias in ((build_model(name, vocab_size=9), 0), (made(name), 1)):
-        gates = [module for module in model.modules() if isinstance(module, SpatialGatingUnit)]
-        assert gates
-        assert all((gate.bias == bias).all() for gate in gates)
+def test_gates_start_open(name):
+    gates = [module for module in made(name).modules() if isinstance(module, SpatialGatingUnit)]
+    assert gates
+    assert all((gate.bias == 1).all() for gate in gates)
 
 
-def test_a_gate_may_start_with_another_bias_and_nothing_else():
-    changed, usual = made("changed-gates", bias=0.0), made("gmlp")
-    for ours, theirs in zip(changed.body, usual.body, strict=True):
-        assert (ours.gate.bias == 0).all()
-        assert (theirs.gate.bias == 1).all()
-        nn.init.ones_(ours.gate.bias)
-    assert same_weights(changed, usual)
+def test_a_bias_of_0_declares_a_start_that_is_shut():
+    assert same_weights(made("changed-gates", bias=0.0), made("gmlp", start="shut"))
+    with pytest.raises(ValueError, match=r"bias is 1.0; expected 0, or None"):
+        made("changed-gates", bias=1.0)
 
 
 def test_a_gmlp_may_start_with_a_wide_matrix_or_a_last_one_that_is_not_zero_and_nothing_else():

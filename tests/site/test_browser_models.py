@@ -59,7 +59,7 @@ CASES = {
         for gate in ("split", "whole", "additive", "linear")
         for weight in ("dense", "toeplitz")
     },
-    "gmlp transform": {"weight": "toeplitz", "fft": True},
+    "gmlp transform": {"weight": "toeplitz", "fft": True, "start": "shut"},
     "amlp": {},
     "amlp toeplitz": {"weight": "toeplitz", "gate": "whole", "positions": True},
 }

@@ -1,7 +1,7 @@
 """gMLP: tokens are mixed by one learned matrix, which multiplies as a gate; there is no attention.
 
 What is notable:
-- a gate that multiplies starts shut, up to a spread of 0.001, at any length; the paper's starts open;
+- a gate starts open, as in the paper: it passes what it gets, up to a spread of 0.001, at any length;
 - causal or two-sided is always asked for, never assumed;
 - with a cache, a token costs one row of the matrix.
 """
@@ -24,17 +24,21 @@ from .transformer import LearnedPositions, check_room
 
 Gate = Literal["split", "whole", "additive", "linear"]
 Weight = Literal["dense", "toeplitz"]
+Start = Literal["open", "shut"]
 GATES: tuple[str, ...] = get_args(Gate)
 WEIGHTS: tuple[str, ...] = get_args(Weight)
+STARTS: tuple[str, ...] = get_args(Start)
+PRODUCTS = ("split", "whole")  # the gates that multiply
 
 
 class SpatialGatingUnit(nn.Module):
     r"""The gate that mixes tokens: :math:`s(Z) = Z_1 \odot f(Z_2)` with :math:`f(Z) = W\,\mathrm{LN}(Z) + b`.
 
     :math:`W`, one matrix for all channels, acts along the sequence. :math:`Z_1` and :math:`Z_2` are the halves of
-    the channels. At the start :math:`b = 0` and :math:`W_{ts} \sim \mathcal{N}(0, 0.001^2 / n)`: a normalized channel
+    the channels. At the start :math:`b = 1` and :math:`W_{ts} \sim \mathcal{N}(0, 0.001^2 / n)`: a normalized channel
     has a mean square of 1, so that a sum over at most :math:`n` tokens has a standard deviation of at most 0.001,
-    whatever :math:`n` and however alike the tokens are. The paper starts at :math:`b = 1`: :meth:`open`.
+    whatever :math:`n` and however alike the tokens are. So a gate that starts passes :math:`Z_1`. Gates without a
+    product pass their input with :math:`b = 0`, and start there.
 
     Args:
         d_ffn: channels of the input; even for a split gate.
@@ -44,6 +48,7 @@ class SpatialGatingUnit(nn.Module):
             :math:`f(Z)`, whose :math:`W` starts at the identity.
         weight: ``"dense"``, or ``"toeplitz"``: :math:`W_{ts} = k_{t-s}`, with ``n`` numbers if causal, else
             ``2 * n - 1``.
+        start: ``"open"``, or ``"shut"``: a product with :math:`b = 0`, which passes nothing at first.
         fft: apply a Toeplitz :math:`W` by :func:`fft_product`; later pieces of a cache are multiplied directly.
 
     Shapes:
@@ -52,8 +57,9 @@ class SpatialGatingUnit(nn.Module):
 
     Raises:
         TypeError: if a size is not an int, ``causal`` not a bool, or a mask not a boolean tensor.
-        ValueError: for an odd ``d_ffn`` with a split gate, an unknown name, ``fft`` with a dense matrix, a sequence
-            longer than ``max_seq_len``, a mask of another shape, or a cache or a mask where there can be none.
+        ValueError: for an odd ``d_ffn`` with a split gate, an unknown name, a shut start without a product, ``fft``
+            with a dense matrix, a sequence longer than ``max_seq_len``, a mask of another shape, or a cache or a mask
+            where there can be none.
 
     Source: Liu et al., Pay Attention to MLPs, 2021, section 2.1.
     """
@@ -66,13 +72,14 @@ class SpatialGatingUnit(nn.Module):
         causal: bool,
         gate: Gate = "split",
         weight: Weight = "dense",
+        start: Start = "open",
         fft: bool = False,
     ) -> None:
         super().__init__()
         require_int("d_ffn", d_ffn, at_least=1)
         require_int("max_seq_len", max_seq_len, at_least=1)
         require_bool("causal", causal)
-        check_gate(gate, weight, fft)
+        check_gate(gate, weight, start, fft)
         require(gate != "split" or d_ffn % 2 == 0, "d_ffn", d_ffn, "an even number, for a split gate")
         self.max_seq_len, self.causal, self.kind, self.fft = max_seq_len, causal, gate, fft
         self.d_out = d_ffn // 2 if gate == "split" else d_ffn
@@ -80,15 +87,10 @@ class SpatialGatingUnit(nn.Module):
         n = max_seq_len
         shape = (n, n) if weight == "dense" else (n,) if causal else (2 * n - 1,)
         self.weight = nn.Parameter(0.001 * n**-0.5 * torch.randn(shape))
-        self.bias = nn.Parameter(torch.zeros(n))
+        self.bias = nn.Parameter(torch.full((n,), float(gate in PRODUCTS and start == "open")))
         if gate == "linear":
             identity = self.weight.detach().diagonal() if weight == "dense" else self.weight.detach()[-n]
             identity += 1
-
-    def open(self) -> None:
-        """Start as in the paper: with :math:`b = 1` a product passes what it multiplies. A sum passes it anyhow."""
-        if self.kind in ("split", "whole"):
-            nn.init.ones_(self.bias)
 
     def kernel(self, T: int) -> Tensor:
         """A Toeplitz matrix's weights for the offsets from ``1 - T`` to ``T - 1``; zeros for the future if causal."""
@@ -146,10 +148,17 @@ class SpatialGatingUnit(nn.Module):
         return f"gate={self.kind!r}, weight={kind!r}, {sizes}, fft={self.fft}"
 
 
-def check_gate(gate: str, weight: str, fft: bool) -> None:
+def check_gate(gate: str, weight: str, start: str, fft: bool) -> None:
     """Raise unless there is such a gate."""
     require_known("gate", gate, GATES)
     require_known("weight", weight, WEIGHTS)
+    require_known("start", start, STARTS)
+    require(
+        start == "open" or gate in PRODUCTS,
+        "start",
+        start,
+        f"'open': a gate that is {gate} passes its input in any case",
+    )
     require_bool("fft", fft)
     require(not fft or weight == "toeplitz", "fft", fft, "False, for a matrix that is not Toeplitz")
 
@@ -268,7 +277,7 @@ class GMLPFamily(Family):
     """gMLP: blocks of two projections with a spatial gate between them.
 
     Args:
-        gate, fft: as for :class:`SpatialGatingUnit`.
+        gate, start, fft: as for :class:`SpatialGatingUnit`.
         weight: as there; Toeplitz unless said otherwise, as in the paper's text models. Its vision models are dense.
         d_attention: as for :class:`GMLPBlock`.
         positions: whether :class:`LearnedPositions` come before the blocks.
@@ -279,12 +288,13 @@ class GMLPFamily(Family):
 
     gate: Gate = "split"
     weight: Weight = "toeplitz"
+    start: Start = "open"
     fft: bool = False
     d_attention: int | None = None
     positions: bool = False
 
     def __post_init__(self) -> None:
-        check_gate(self.gate, self.weight, self.fft)
+        check_gate(self.gate, self.weight, self.start, self.fft)
         require_bool("positions", self.positions)
         if self.d_attention is not None:
             require_int("d_attention", self.d_attention, at_least=1)
@@ -299,6 +309,7 @@ class GMLPFamily(Family):
             dropout=sizes.dropout,
             gate=self.gate,
             weight=self.weight,
+            start=self.start,
             fft=self.fft,
         )
 

@@ -51,8 +51,6 @@ def load_digits() -> Digits:
 class DigitClassifier(nn.Module):
     """Two-sided gMLP blocks over pixels, the mean over all tokens, and one linear map to ten classes.
 
-    The gates start open, as in the paper.
-
     Args:
         d_model: channels.
         d_ffn: channels between the projections of a block.
@@ -73,10 +71,7 @@ class DigitClassifier(nn.Module):
         require_int("side", side, at_least=1)
         self.side = side
         self.embed = nn.Linear(1, d_model)
-        blocks = [GMLPBlock(d_model, d_ffn, side**2, causal=False) for _ in range(n_layers)]
-        for block in blocks:
-            block.gate.open()
-        self.blocks = nn.ModuleList(blocks)
+        self.blocks = nn.ModuleList(GMLPBlock(d_model, d_ffn, side**2, causal=False) for _ in range(n_layers))
         self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, 10)
 
     def forward(self, images: Tensor, mask: Tensor | None = None) -> Tensor:

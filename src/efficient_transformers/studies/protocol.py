@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from ..checks import require, require_int, require_known
 from ..training.evaluation import BLOCK
-from .records import Record
+from .records import Record, current_options
 
 PROTOCOL = 3  # 1 were the runs at one rate, judged on a few batches of validation text; 2 had no checksums
 SEEDS = (0, 1, 2, 3, 4)
@@ -173,7 +173,7 @@ class Entry:
             "name": self.name,
             "size": self.size,
             "model": self.model,
-            "options": {"max_seq_len": self.seq_len} | self.options,
+            "options": current_options(self.model, {"max_seq_len": self.seq_len} | self.options),
             "corpus": self.corpus,
             "training": self.training | {"learning_rate": rate, "seed": seed},
         }

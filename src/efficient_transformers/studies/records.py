@@ -118,7 +118,7 @@ def claimed(run: Record, path: Path, *, wait: bool) -> Iterator[bool]:
 
 
 RENAMED = {"start": "init"}  # options of build_model that records of before have under another name
-ONCE_DENSE = ("gmlp", "amlp", "changed-gates")  # models of which records of before do not name the matrix
+GATED = ("gmlp", "amlp", "changed-gates", "two-sided")  # models with gates, but for a two-sided one of attention
 
 
 def current(record: Record) -> Record:
@@ -131,9 +131,14 @@ def current(record: Record) -> Record:
 
 
 def current_options(model: str, options: Record) -> Record:
-    """Options of before under today's names, and with the matrix that a gMLP had where none was named."""
-    options = {RENAMED.get(name, name): value for name, value in options.items()}
-    return {**options, "weight": options.get("weight", "dense")} if model in ONCE_DENSE else options
+    """Options of before under today's names, with what a gMLP had where they do not say: its matrix, and its start.
+
+    In all studies gates started open, but for those of models whose biases were declared to start at 0.
+    """
+    if model not in GATED or options.get("kind") == "attention":
+        return {RENAMED.get(name, name): value for name, value in options.items()}
+    dense = {} if model == "two-sided" else {"weight": "dense"}
+    return dense | {"start": "open" if options.get("bias") is None else "shut"} | options
 
 
 def results(package: str) -> Path:
@@ -189,7 +194,8 @@ def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 # The name that is shown, where a record has another. "gMLP" is the form of the paper's text models, whose matrix is
-# Toeplitz; up to version 2 of the protocol it was the dense one, and "split" a gMLP among the kinds of gates.
+# Toeplitz; up to version 2 of the protocol it was the dense one, and "split" a gMLP among the kinds of gates. "b = 0"
+# names a start that is shut.
 DENSE = "dense gMLP"
 NAMES: dict[tuple[int, str], str] = {
     (1, "gMLP"): DENSE,
@@ -231,7 +237,7 @@ NAMES: dict[tuple[int, str], str] = {
 def model_name(record: Record) -> str:
     """The name that is shown for a run's model: without the budget that a run at equal time or work has in its name."""
     name = re.sub(", equal (time|work)$", "", record["run"]["name"])
-    return NAMES.get((record.get("protocol", 1), name), name)
+    return NAMES.get((record.get("protocol", 1), name), name).replace("b = 0", "shut at first")
 
 
 def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, dict[int, float]], dict[str, Record]]:
