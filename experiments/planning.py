@@ -42,7 +42,7 @@ from efficient_transformers.studies.protocol import (
 from efficient_transformers.studies.records import Record, environment, read_records, record_once
 from efficient_transformers.studies.rules import check_records
 from efficient_transformers.studies.trials import execute_trial
-from efficient_transformers.training.loop import parameter_groups
+from efficient_transformers.training.loop import OPTIMIZERS
 
 RESULTS = Path(__file__).parent / "results"
 DECLARATIONS = Path(__file__).parent / "declarations"
@@ -253,7 +253,9 @@ class Steps:
         run = entry.describe(1e-3, 0)
         self.entry, self.corpus = entry, shared_corpus(entry.corpus, entry.subwords)
         self.model = build(entry.model, vocab_size=entry.tokens(len(self.corpus.vocabulary)), **run["options"])
-        self.optimizer = torch.optim.AdamW(parameter_groups(self.model, 0.1), lr=1e-3, betas=(0.9, 0.99))
+        self.optimizer = OPTIMIZERS[entry.optimizer or "adamw"](self.model, 0.1)
+        for group in self.optimizer.param_groups:
+            group["lr"] = 1e-3
         self.generator = torch.Generator().manual_seed(0)
 
     def take(self, steps: int) -> float:
