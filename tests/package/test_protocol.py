@@ -561,9 +561,12 @@ def test_times_are_recorded_with_their_spread_and_used_by_the_plan(tmp_path, mon
     assert not measured
     planning.measure(study.entries, rounds=3, steps=1)
     (timed,) = planning.load_times().values()
-    planning.measure([*study.entries, entry(seq_len=32)], rounds=3, steps=1)
+    planning.measure([*study.entries, entry("one, Muon", seq_len=32, optimizer="muon")], rounds=3, steps=1)
+    _, muon = planning.load_times().values()
     assert next(iter(planning.load_times().values())) == timed  # what was timed once keeps its time
-    assert len(planning.load_times()) == 2
+    assert json.loads(muon["key"])[-1] == "muon"
+    assert "times_adamw" not in timed
+    assert muon["times_adamw"] > 0
     assert 0 < timed["low"] <= timed["seconds"] <= timed["high"] < 1
     assert planning.step_seconds(ONE, planning.load_times()) == (timed["seconds"], True)
     assert timed["machine"].endswith(", 1 thread(s)")

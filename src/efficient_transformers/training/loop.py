@@ -340,8 +340,6 @@ def check_arguments(
         require_instance("checkpoints", checkpoints, Checkpoints)
     require_instance("execution", execution, Execution)
     require_instance("stop", stop, Stop)
-    whole = "False with the optimizer 'muon', whose steps take matrices that are whole"
-    require(not (execution.shard and config.optimizer == "muon"), "shard", execution.shard, whole)
     trainable = any(p.requires_grad for p in model.parameters())
     require(trainable, "model", type(model).__name__, "one with a parameter that can be trained: all are frozen")
 
