@@ -46,7 +46,10 @@ class Recipe:
 
     def describe(self) -> Record:
         """The run as JSON: what a record of it must agree with."""
-        return asdict(self) | {"options": current_options(self.model, self.options)}
+        found = asdict(self) | {"options": current_options(self.model, self.options)}
+        if self.training.optimizer == "adamw":
+            del found["training"]["optimizer"]  # as in the records of before there was another
+        return found
 
 
 def execute(

@@ -42,7 +42,7 @@ from efficient_transformers.studies.protocol import (
 from efficient_transformers.studies.records import Record, environment, read_records, record_once
 from efficient_transformers.studies.rules import check_records
 from efficient_transformers.studies.trials import execute_trial
-from efficient_transformers.training.loop import parameter_groups
+from efficient_transformers.training.loop import OPTIMIZERS
 
 RESULTS = Path(__file__).parent / "results"
 DECLARATIONS = Path(__file__).parent / "declarations"
@@ -253,7 +253,9 @@ class Steps:
         run = entry.describe(1e-3, 0)
         self.entry, self.corpus = entry, shared_corpus(entry.corpus, entry.subwords)
         self.model = build(entry.model, vocab_size=entry.tokens(len(self.corpus.vocabulary)), **run["options"])
-        self.optimizer = torch.optim.AdamW(parameter_groups(self.model, 0.1), lr=1e-3, betas=(0.9, 0.99))
+        self.optimizer = OPTIMIZERS[entry.optimizer or "adamw"](self.model, 0.1)
+        for group in self.optimizer.param_groups:
+            group["lr"] = 1e-3
         self.generator = torch.Generator().manual_seed(0)
 
     def take(self, steps: int) -> float:
@@ -272,40 +274,39 @@ class Steps:
 def measure(entries: Iterable[Entry], rounds: int = 25, steps: int = 3) -> None:
     """Time a step of every model that has no time yet, in turn, and store medians and spread; for a quiet machine.
 
-    The baseline takes turns with them, and the median of the rounds' ratios is stored too: seconds of another day,
-    or of another machine, do not compare. What was timed once keeps its time: budgets at equal time are made of it.
+    Others take turns with them (:func:`beside`), and the medians of the rounds' ratios are stored too: seconds of
+    another day, or of another machine, do not compare. What was timed once keeps its time: budgets at equal time are
+    made of it.
     """
     known = load_times()
     new = {sizes_key(entry): entry for entry in entries if sizes_key(entry) not in known}
-    trained = {key: Steps(entry) for key, entry in new.items()}
-    beside = {at(entry): entry for entry in map(yardstick, new.values())}
-    yardsticks = {text: Steps(entry) for text, entry in beside.items()}
+    partners = {key: beside(entry) for key, entry in new.items()}
+    whole = new | {sizes_key(entry): entry for found in partners.values() for entry in found.values()}
+    trained = {key: Steps(entry) for key, entry in whole.items()}
     seconds: dict[str, list[float]] = {key: [] for key in trained}
-    plain: dict[tuple[int, int | None], list[float]] = {text: [] for text in yardsticks}
     with quiet():
         for _ in trange(rounds + 1, unit="round"):  # the first one warms up
             for key, model in trained.items():
                 seconds[key].append(model.take(steps))
-            for text, model in yardsticks.items():
-                plain[text].append(model.take(steps))
-    timed = [timing(key, new[key], found[1:]) for key, found in seconds.items()]
-    for (key, entry), found in zip(new.items(), timed, strict=True):
-        turns = zip(seconds[key][1:], plain[at(entry)][1:], strict=True)
-        found["times_the_baseline"] = round(statistics.median(ours / theirs for ours, theirs in turns), 4)
+    timed = [timing(key, entry, seconds[key][1:]) for key, entry in new.items()]
+    for key, found in zip(new, timed, strict=True):
+        for name, partner in partners[key].items():
+            turns = zip(seconds[key][1:], seconds[sizes_key(partner)][1:], strict=True)
+            found[name] = round(statistics.median(ours / theirs for ours, theirs in turns), 4)
     content = json.dumps({"times": [*known.values(), *timed]}, indent=1)
     write_text(stored.TIMES, content + "\n")
 
 
-def at(entry: Entry) -> tuple[int, int | None]:
-    """What a baseline must share with an entry to be timed beside it: the context, and the tokens of the text."""
-    return entry.seq_len, entry.subwords
+def beside(entry: Entry) -> dict[str, Entry]:
+    """What takes turns with an entry, under AdamW, by what the ratio of their seconds is called.
 
-
-def yardstick(entry: Entry) -> Entry:
-    """The baseline at the context of an entry, whose steps read 1,024 tokens whatever the entry's read."""
+    The baseline at its context, whose steps read 1,024 tokens whatever the entry's read; and the entry's own model,
+    where it has another optimizer.
+    """
     options = complete("transformer", baseline("0.8M") | {"max_seq_len": entry.seq_len})
-    batch = 1024 // entry.seq_len
-    return replace(entry, name="Baseline", model="transformer", options=options, batch_size=batch, rate_of=None)
+    plain = replace(entry, batch_size=1024 // entry.seq_len, rate_of=None, optimizer=None)
+    found = {"times_the_baseline": replace(plain, name="Baseline", model="transformer", options=options)}
+    return found if entry.optimizer is None else found | {"times_adamw": replace(entry, rate_of=None, optimizer=None)}
 
 
 def timing(key: str, entry: Entry, seconds: list[float]) -> dict[str, Any]:

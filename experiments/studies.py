@@ -31,7 +31,12 @@ from efficient_transformers.studies.protocol import Study
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
-SMALL = {"steps": 500, "batch_size": 12, "seq_len": 64, "eval_every": 20}  # what the chapters train live
+SMALL: dict[str, Any] = {
+    "steps": 500,
+    "batch_size": 12,
+    "seq_len": 64,
+    "eval_every": 20,
+}  # what the chapters train live
 GRID = SMALL | {"eval_every": 50, "eval_batches": 32}  # for many variants: fewer evaluations, more exact ones
 
 # What a reader trains in Chapters 1 to 3, and in Chapters 4 and 5: which loss is normal?

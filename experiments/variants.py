@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import Parameter, signature
@@ -31,7 +32,9 @@ from efficient_transformers import (
 )
 from efficient_transformers.checks import require, require_known
 from efficient_transformers.layers.cache import Cache
+from efficient_transformers.layers.primer import Activation, Subset
 from efficient_transformers.models import model_names
+from efficient_transformers.training.loop import OPTIMIZERS, Both, muon
 
 
 def changed_baseline(
@@ -202,6 +205,35 @@ def replace_attentions(model: LanguageModel, make: Callable[[int, int], MultiHea
 def normalized_attention(**options: Any) -> LanguageModel:
     """The baseline with a :class:`NormalizedAttention`."""
     return replace_attentions(build_model("transformer", **options), NormalizedAttention)
+
+
+class NormalizedConvolvedAttention(MultiDConvHeadAttention):
+    """Primer EZ's attention with queries and keys normalized as in :class:`NormalizedAttention`, by RMSNorm."""
+
+    def __init__(self, d_model: int, n_heads: int, convolve: Subset) -> None:
+        super().__init__(d_model, n_heads, convolve)
+        self.norm_q, self.norm_k = (nn.RMSNorm(d_model // n_heads, eps=1e-5) for _ in range(2))
+
+    def turn(self, q: Tensor, k: Tensor, start: int, seen: int) -> tuple[Tensor, Tensor]:
+        return super().turn(self.norm_q(q), self.norm_k(k), start, seen)
+
+
+def modern(*, activation: Activation = "relu", convolve: Subset = "", **options: Any) -> LanguageModel:
+    """What one would start from today: RMSNorm at every place, and queries and keys normalized in each head.
+
+    Args:
+        activation, convolve: as for :class:`PrimerEZFamily`.
+        **options: of :func:`build_model`.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019; and :class:`NormalizedAttention`.
+    """
+    model = build_model("primer-ez", activation=activation, convolve=convolve, **options)
+    replace_attentions(model, lambda D, H: NormalizedConvolvedAttention(D, H, convolve))
+    for module in list(model.modules()):
+        for name, part in list(module.named_children()):
+            if isinstance(part, nn.LayerNorm):
+                setattr(module, name, nn.RMSNorm(part.normalized_shape, eps=part.eps))
+    return model
 
 
 def convolved_elsewhere(*, where: Literal["embedding", "input"] = "embedding", **options: Any) -> LanguageModel:
@@ -422,6 +454,7 @@ VARIANTS: dict[str, Callable[..., LanguageModel]] = {
     "convolved-distance-bias": convolved_distance_bias,
     "rotary-base": rotary_base,
     "normalized-attention": normalized_attention,
+    "modern": modern,
     "convolved-elsewhere": convolved_elsewhere,
     "fixed-kernels": fixed_kernels,
     "own-output": own_output,
@@ -436,9 +469,34 @@ BASES = {
     "convolved-distance-bias": "primer-ez",
     "rotary-base": "transformer",
     "normalized-attention": "transformer",
+    "modern": "primer-ez",
     "convolved-elsewhere": "primer-ez",
     "fixed-kernels": "primer-ez",
 }
+
+
+class OtherRate(Both):
+    """Muon and AdamW, with another rate for AdamW's part.
+
+    Args:
+        model, weight_decay: as for :func:`muon`.
+        times: AdamW's rate, in Muon's.
+    """
+
+    def __init__(self, model: nn.Module, weight_decay: float, times: float) -> None:
+        super().__init__(*(part for part, _ in muon(model, weight_decay).parts))
+        self.times = times
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups[1:]:
+            group["lr"] *= self.times  # until the loop sets it anew
+        super().step()
+
+
+# Optimizers that the studies compare with the package's.
+OPTIMIZERS["muon, original"] = functools.partial(muon, scale="original")
+OPTIMIZERS["muon, AdamW's rate halved"] = functools.partial(OtherRate, times=0.5)
+OPTIMIZERS["muon, AdamW's rate doubled"] = functools.partial(OtherRate, times=2.0)
 
 
 class NotDrawn(TorchFunctionMode):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from efficient_transformers.studies.protocol import Study
 
-from . import controls, size
+from . import controls, optimizers, size
 from .anchor import ANCHOR
 from .contexts import CONTEXTS, GATE_STUDY, MASKED_STUDY
 from .head_to_head import EQUAL_TIME, EQUAL_TIME_2000, HEAD_TO_HEAD, LENGTHS, SIZES
@@ -47,6 +47,13 @@ STUDIES: dict[str, Study] = {
         controls.squared(),
         controls.shut_for_long(),
         controls.slopes(),
+        optimizers.muon(500),
+        optimizers.muon_rates(),
+        optimizers.muon_partners(),
+        optimizers.muon(2000),
+        optimizers.modern(500),
+        optimizers.longer(),
+        optimizers.modern(2000),
         size.size_64(),
         size.size_128(),
         size.size_256(),

@@ -32,7 +32,7 @@ from .training.corpus import NAMES, Corpus, load_corpus, load_text
 from .training.evaluation import evaluate as mean_loss
 from .training.evaluation import sizes_of
 from .training.execution import Execution, is_first, stop_on_signals
-from .training.loop import TrainingConfig
+from .training.loop import Optimizer, TrainingConfig
 from .training.runs import (
     CHECKPOINT,
     RECORD,
@@ -257,6 +257,7 @@ def compare(
     subwords: int | None = None,
     seq_len: int = 256,
     batch_size: int = 4,
+    optimizer: Optimizer = "adamw",
     shard: str = "0/1",
 ) -> None:
     """Judge a model of yours against a baseline; the file that you name is executed.
@@ -271,6 +272,7 @@ def compare(
         subwords: read byte pairs, so many tokens of them, instead of characters.
         seq_len: tokens of a sequence.
         batch_size: sequences of a step.
+        optimizer: of both sides; "muon" takes the matrices inside the layers, and AdamW the rest.
         shard: which of how many processes this is, 0/2 and 1/2 for two that share --out.
     """
     from .studies import compare as judging  # brings the records of studies, which no other command needs
@@ -287,6 +289,7 @@ def compare(
         subwords=subwords,
         seq_len=seq_len,
         batch_size=batch_size,
+        optimizer=optimizer,
         shard=(int(number), int(processes)),
     )
     print(f"\n{judgment}")

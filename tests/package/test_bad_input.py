@@ -380,6 +380,9 @@ BAD = {
     "digits: negative decay": (lambda: DigitTraining(weight_decay=-1), ValueError, ["weight_decay is -1", "0 or more"]),
     "digits: nothing but smoothing": (
         lambda: DigitTraining(label_smoothing=1), ValueError, ["label_smoothing is 1", "less than 1"]),
+    "unknown optimizer": (
+        lambda: TrainingConfig(optimizer="moun"), ValueError, ["optimizer is 'moun'", "one of 'adamw', 'muon'"]
+    ),
     "negative decay": (lambda: TrainingConfig(weight_decay=-0.1), ValueError, ["weight_decay is -0.1", "0 or more"]),
 }  # fmt: skip
 

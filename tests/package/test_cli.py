@@ -88,7 +88,7 @@ def test_help_explains_every_option_and_its_default(command, name):
         options |= {f.name: f.default for f in (*fields(TrainingConfig), *fields(Execution))}
         assert options.pop("name") is None  # it has no flag
     options = {option: default for option, default in options.items() if default is not inspect.Parameter.empty}
-    assert len(options) == {"train": 26, "resume": 0, "generate": 5, "evaluate": 3}[name]
+    assert len(options) == {"train": 27, "resume": 0, "generate": 5, "evaluate": 3}[name]
     plain = " ".join(out.partition("\noptions:\n")[2].split()) + " --"
     for option, default in options.items():
         flag = f"--{option.replace('_', '-')}"
@@ -265,6 +265,7 @@ BAD = {
     ),
     "no steps": (["primer-ez", "--steps", "0"], ["steps is 0", "at least 1"]),
     "a rate of nothing": (["primer-ez", "--learning-rate", "0"], ["learning_rate is 0.0", "more than 0"]),
+    "an unknown optimizer": (["primer-ez", "--optimizer", "moun"], ["invalid choice: 'moun'", "adamw", "muon"]),
     "heads that do not fit": (["primer-ez", "--n-heads", "3"], ["d_model is 8", "a multiple of n_heads=3"]),
     "an impossible dropout": (["primer-ez", "--dropout", "1"], ["dropout is 1.0", "less than 1"]),
     "a short text": (["primer-ez", "--seq-len", "90"], ["validation text of 'fox.txt' is 90", "more than seq_len=90"]),

@@ -308,6 +308,14 @@ def test_in_equal_time_a_slower_variant_makes_fewer_steps_at_the_same_rate():
     assert "variant in time" not in planned(30, seconds=(0.065, 0.0655, 0.035, 0.035)).settled().entries
 
 
+def test_another_optimizer_is_declared_for_all_entries_and_said():
+    plain, muon = planned(30).settled(), planned(30, optimizer="muon").settled()
+    assert {entry.optimizer for entry in plain.entries.values()} == {None}
+    assert {entry.training["optimizer"] for entry in muon.entries.values()} == {"muon"}
+    assert "a rate for each side, both sides trained with Muon." in str(muon)
+    assert str(plain) == str(muon).replace(", both sides trained with Muon", "")
+
+
 def test_a_plan_is_read_as_it_was_written(tmp_path):
     plan = planned(30).settled()
     plan.write(tmp_path / "plan.json")
@@ -639,7 +647,16 @@ def test_a_module_that_is_not_the_books_is_trained_and_judged(small):
     assert (33 * characters + 32, 16 * characters) in counted
 
 
-@pytest.mark.parametrize("change", [{"minutes": 0.01}, {"seq_len": 15}, {"batch_size": 0}])
+def test_muon_trains_both_sides_and_another_optimizer_does_not_go_on(small):
+    found = compare(baseline, baseline, out="muon", optimizer="muon", **small)
+    records = read_records(Path("muon") / "records.jsonl")
+    assert {r["run"]["training"]["optimizer"] for r in records} == {"muon"}
+    assert "16 tokens a step, both sides trained with Muon." in found.card
+    with pytest.raises(ValueError, match=r"optimizer of muon/plan\.json is 'muon'; expected 'adamw'"):
+        compare(baseline, baseline, out="muon", **small)
+
+
+@pytest.mark.parametrize("change", [{"minutes": 0.01}, {"seq_len": 15}, {"batch_size": 0}, {"optimizer": "moun"}])
 def test_what_is_refused_leaves_no_folder(small, monkeypatch, change):
     with pytest.raises(ValueError, match=next(iter(change))):
         compare("mine.py:build", baseline, out="refused", **small | change)

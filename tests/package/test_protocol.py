@@ -19,7 +19,7 @@ from declared import STUDIES, contexts, shortening, times
 from declared.head_to_head import families, table
 from declared.sizes import D_MODEL, VOCABULARY, baseline, count, on_paper
 
-from efficient_transformers import load_corpus
+from efficient_transformers import TrainingConfig, load_corpus
 from efficient_transformers.studies import rules, trials
 from efficient_transformers.studies.cost import multiply_adds
 from efficient_transformers.studies.protocol import (
@@ -32,7 +32,7 @@ from efficient_transformers.studies.protocol import (
     chosen_rate,
     missing_trials,
 )
-from efficient_transformers.studies.records import current, load_study
+from efficient_transformers.studies.records import current, load_study, step_key
 from efficient_transformers.studies.rules import check_records, problems
 from efficient_transformers.studies.trials import execute_trial
 
@@ -87,6 +87,16 @@ def test_another_decay_is_declared_and_trained_with():
     assert (ONE.training["weight_decay"], other.training["weight_decay"]) == (0.1, 0.0)
     with pytest.raises(ValueError, match="weight_decay is -1; expected 0 or more"):
         entry(weight_decay=-1)
+
+
+def test_another_optimizer_is_declared_and_trained_with():
+    other = entry("one, Muon", optimizer="muon")
+    assert "optimizer" not in ONE.declared | ONE.training
+    assert other.declared["optimizer"] == other.training["optimizer"] == "muon"
+    assert step_key(other.describe(1.0, 0)) != step_key(ONE.describe(1.0, 0))
+    with pytest.raises(ValueError, match="optimizer is 'moun'; expected one of 'adamw', 'muon'"):
+        entry(optimizer="moun")
+    assert TrainingConfig(**other.describe(1.0, 0)["training"]).optimizer == "muon"
 
 
 def test_the_first_rates_come_on_the_tuning_seed():
@@ -482,15 +492,18 @@ def test_a_pair_that_is_compared_at_equal_steps_sees_the_same_batches():
             assert 1 < len(pairs) <= 12 or figure == OF_ONE_PAIR
             for pair in pairs:
                 ours, theirs = (known[key] for key in pair)
-                differs = {key for key in ours.training if ours.training[key] != theirs.training[key]}
-                equal_cost = any(words in figure for words in ("equal time", "equal work", "in its time"))
-                allowed = {"steps", "warmup_steps", "eval_every"} if equal_cost else set()
+                one, other = ({"optimizer": None} | of.training for of in (ours, theirs))
+                differs = {key for key in one if one[key] != other[key]}
+                other_steps = ("equal time", "equal work", "in its time", "twice the steps")
+                allowed = {"steps", "warmup_steps", "eval_every"} if any(w in figure for w in other_steps) else set()
                 if "any context" in figure:
                     allowed |= {"batch_size", "seq_len"}
                 if "any batch" in figure:
                     allowed |= {"batch_size", "eval_batches"}
                 if "decay" in figure:
                     allowed |= {"weight_decay"}
+                if "optimizers" in figure:
+                    allowed |= {"optimizer"}
                 assert differs <= allowed, figure
 
 
@@ -548,9 +561,12 @@ def test_times_are_recorded_with_their_spread_and_used_by_the_plan(tmp_path, mon
     assert not measured
     planning.measure(study.entries, rounds=3, steps=1)
     (timed,) = planning.load_times().values()
-    planning.measure([*study.entries, entry(seq_len=32)], rounds=3, steps=1)
+    planning.measure([*study.entries, entry("one, Muon", seq_len=32, optimizer="muon")], rounds=3, steps=1)
+    _, muon = planning.load_times().values()
     assert next(iter(planning.load_times().values())) == timed  # what was timed once keeps its time
-    assert len(planning.load_times()) == 2
+    assert json.loads(muon["key"])[-1] == "muon"
+    assert "times_adamw" not in timed
+    assert muon["times_adamw"] > 0
     assert 0 < timed["low"] <= timed["seconds"] <= timed["high"] < 1
     assert planning.step_seconds(ONE, planning.load_times()) == (timed["seconds"], True)
     assert timed["machine"].endswith(", 1 thread(s)")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -151,10 +151,10 @@ def test_what_a_killed_save_left_is_removed_by_the_next_start(command, folder):
 # Resumed
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize(("dropout", "optimizer"), [(0.0, "adamw"), (0.2, "adamw"), (0.2, "muon")])
 @pytest.mark.parametrize("moment", [1, 4, 7])
-def test_a_resumed_run_has_the_losses_and_weights_of_one_that_was_not_interrupted(folder, moment, dropout):
-    expected, corpus, config = new_run(dropout)
+def test_a_resumed_run_has_the_losses_and_weights_of_one_that_was_not_interrupted(folder, moment, dropout, optimizer):
+    expected, corpus, config = new_run(dropout, optimizer=optimizer)
     metrics = train(expected, corpus, config, show_progress=False)
     model, stop = new_run(dropout)[0], Stop()
     hook = model.register_forward_hook(lambda module, *_: calls.append(module.training))
@@ -177,6 +177,19 @@ def test_a_resumed_run_has_the_losses_and_weights_of_one_that_was_not_interrupte
     assert all(map(torch.equal, again.state_dict().values(), expected.state_dict().values()))
     seconds = [record["seconds"] for record in after]
     assert seconds == sorted(seconds)
+
+
+def test_a_checkpoint_of_before_there_was_another_optimizer_is_adamws(folder):
+    _, corpus, config = new_run()
+    where, stop = Checkpoints(folder / "c.pt"), Stop()
+    stop.ask(signal.SIGTERM)  # which ends it after a step
+    train(new_run()[0], corpus, config, checkpoints=where, stop=stop, show_progress=False)
+    content = torch.load(where.path, weights_only=True)
+    del content["training"]["optimizer"]
+    torch.save(content, where.path)
+    with pytest.raises(ValueError, match=r"'optimizer': 'adamw'.*'optimizer': 'muon'"):
+        train(new_run()[0], corpus, replace(config, optimizer="muon"), checkpoints=where, show_progress=False)
+    assert train(new_run()[0], corpus, config, checkpoints=where, show_progress=False)[-1]["step"] == config.steps
 
 
 def test_checkpoints_do_not_change_the_training(folder):
@@ -207,6 +220,9 @@ def test_a_checkpoint_of_another_run_is_refused(folder):
     other = TrainingConfig(**{**SMALL, "seed": 5})
     with pytest.raises(ValueError, match=r"the training of .*c\.pt is .*'seed': 0.*'seed': 5"):
         train(new_run()[0], corpus, other, checkpoints=Checkpoints(folder / "c.pt"), show_progress=False)
+    muon = replace(config, optimizer="muon")
+    with pytest.raises(ValueError, match=r"the training of .*c\.pt is .*'optimizer': 'adamw'.*'optimizer': 'muon'"):
+        train(new_run()[0], corpus, muon, checkpoints=Checkpoints(folder / "c.pt"), show_progress=False)
     (folder / "fox.txt").write_text(TEXT.replace("lazy", "yzal"))
     with pytest.raises(ValueError, match=r"the corpus of .*c\.pt is"):
         train(

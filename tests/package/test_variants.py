@@ -21,7 +21,7 @@ from efficient_transformers import (
     SpatialGatingUnit,
 )
 from efficient_transformers.layers.family import parameter_count
-from efficient_transformers.training.loop import parameter_groups
+from efficient_transformers.training.loop import OPTIMIZERS, parameter_groups
 
 pytestmark = pytest.mark.slow
 
@@ -259,6 +259,41 @@ def test_normalized_queries_and_keys_have_one_length_before_they_are_turned():
     assert parameter_count(model) - parameter_count(plain) == 3 * 2 * 2 * 16 // attention.n_heads
 
 
+def test_a_modern_baseline_has_rms_norms_alone_and_any_of_primers_ideas():
+    model, ez = made("modern"), made("modern", activation="squared-relu", convolve="qkv")
+    plain = made("transformer").state_dict()
+    ours = {name: tensor for name, tensor in model.state_dict().items() if "norm_" not in name}
+    assert set(plain) - set(ours) == {name for name in plain if "norm" in name and name.endswith("bias")}
+    assert all(torch.equal(plain[name], tensor) for name, tensor in ours.items())
+    for each, kernels in ((model, 0), (ez, 9)):
+        kinds = [type(module) for module in each.modules()]
+        assert (kinds.count(nn.RMSNorm), nn.LayerNorm in kinds, len(convs(each))) == (3 * 4 + 1, False, kernels)
+    attention = ez.body[0].attention
+    nn.init.normal_(attention.query.weight, std=3.0)
+    q, k, _ = attention.heads(torch.randn(2, 8, 16))
+    for z in (q, k):
+        torch.testing.assert_close(z.norm(dim=-1), torch.full((2, 4, 8), 2.0), rtol=1e-3, atol=0)
+
+
+def test_muon_with_another_rate_for_adamw_changes_that_part_alone():
+    tokens, after = torch.randint(11, (2, 8)), {}
+    for name in ("muon", "muon, AdamW's rate halved", "muon, AdamW's rate doubled"):
+        model = made("transformer")
+        start = {key: p.detach().clone() for key, p in model.named_parameters()}
+        optimizer = OPTIMIZERS[name](model, weight_decay=0.1)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01
+        nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+        optimizer.step()
+        after[name] = {key: p.detach() - start[key] for key, p in model.named_parameters()}
+    plain, halved, doubled = after.values()
+    for key, change in plain.items():
+        inner = key.startswith("body") and change.dim() == 2
+        torch.testing.assert_close(halved[key], change * (1 if inner else 0.5), rtol=1e-3, atol=1e-7)
+        torch.testing.assert_close(doubled[key], change * (1 if inner else 2.0), rtol=1e-3, atol=1e-7)
+    assert plain["body.0.attention.output.weight"].any()
+
+
 def test_fixed_kernels_are_primer_ezs_and_no_optimizer_sees_them():
     fixed, learned = made("fixed-kernels"), made("primer-ez")
     assert same_weights(fixed, learned)
@@ -280,6 +315,7 @@ def test_they_are_causal_unless_two_sided_and_train(name):
         "convolved-distance-bias": {},
         "rotary-base": {"base": 100.0},
         "normalized-attention": {},
+        "modern": {"convolve": "v"},
         "convolved-elsewhere": {"where": "input"},
         "fixed-kernels": {},
         "own-output": {"kind": "transformer"},

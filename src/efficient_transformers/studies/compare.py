@@ -19,13 +19,14 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from torch import Tensor, nn
 
-from ..checks import require, require_int, require_number
+from ..checks import require, require_int, require_known, require_number
 from ..files import locked
 from ..training.corpus import Corpus, load_corpus
+from ..training.loop import Optimizer
 from .judgment import Judgment, judge, save_figure
 from .plan import FEWEST_SEEDS, VERDICT_SEEDS, Plan, check_text, fingerprint, make_plan
 from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials
@@ -50,6 +51,7 @@ def compare(
     subwords: int | None = None,
     seq_len: int = 256,
     batch_size: int = 4,
+    optimizer: Optimizer = "adamw",
     shard: tuple[int, int] = (0, 1),
     show_progress: bool = True,
 ) -> Judgment:
@@ -70,6 +72,7 @@ def compare(
         corpus: a name or a path for :func:`load_corpus`.
         subwords: how many byte pairs the text is read as; None for characters.
         seq_len, batch_size: tokens of a sequence, and sequences of a step.
+        optimizer: of both sides, as for :class:`TrainingConfig`.
         shard: which of how many processes this is, started with the same ``out``.
         show_progress: print what is done, with a bar for each run.
 
@@ -81,6 +84,7 @@ def compare(
     require_number("minutes", minutes)
     for name, value, least in (("seq_len", seq_len, 2), ("batch_size", batch_size, 1)):
         require_int(name, value, at_least=least)
+    require_known("optimizer", optimizer, get_args(Optimizer))
     index, processes = shard
     require(0 <= index < processes, "shard", shard, "the number of this process, from 0, and how many there are")
     require(out is not None or processes == 1, "out", out, "a folder that all processes share")
@@ -97,6 +101,7 @@ def compare(
         "batch_size": batch_size,
         "minutes": minutes,
         "processes": processes,
+        "optimizer": optimizer,
     }
     folder = Path(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}")
     if show_progress:

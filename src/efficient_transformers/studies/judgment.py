@@ -197,7 +197,7 @@ def write_card(
         )
     remarks = (*plan.remarks, *limits(plan, records, pairs, verdicts, losses))
     where = "; ".join(sorted({f"torch {r['versions']['torch']}, {r['machine']}, {r['device']}" for r in records}))
-    text = f"Text: {plan.corpus}; {plan.batch_size} × {plan.seq_len} tokens a step. {where}."
+    text = f"Text: {plan.corpus}; {plan.batch_size} × {plan.seq_len} tokens a step{plan.trained}. {where}."
     return "\n".join([*lines, "", *(f"- {remark}" for remark in remarks), "", text, ""])
 
 

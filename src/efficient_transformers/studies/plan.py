@@ -26,7 +26,7 @@ from ..checks import require, require_module
 from ..files import write_text
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts
-from ..training.loop import TrainingConfig, train
+from ..training.loop import Optimizer, TrainingConfig, train
 from . import screening
 from .cost import effective_parameters
 from .protocol import SEEDS, Entry, Pair, Study
@@ -63,6 +63,7 @@ class Plan:
         seeds: how many.
         remarks: what was noticed before it started.
         rates: of the reported runs, by entry, once they are chosen.
+        optimizer: of both sides.
     """
 
     variant: str
@@ -82,6 +83,7 @@ class Plan:
     seeds: int
     remarks: Sequence[str]
     rates: dict[str, float]
+    optimizer: Optimizer = "adamw"
 
     @classmethod
     def read(cls, file: Path) -> Plan:
@@ -122,6 +124,7 @@ class Plan:
             subwords=self.subwords,
             blocks=self.blocks,
             looks=1,
+            optimizer=None if self.optimizer == "adamw" else self.optimizer,
         )
 
     def in_time(self, name: str) -> int:
@@ -195,9 +198,14 @@ class Plan:
         each = [f"{name} {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()]
         return (
             f"{self.variant} against {self.baseline}: {self.steps:,} steps of {self.batch_size} × {self.seq_len}, "
-            f"{self.seeds} seeds, a rate for each side.{depth}{self.uncertainty}\n"
+            f"{self.seeds} seeds, a rate for each side{self.trained}.{depth}{self.uncertainty}\n"
             f"A step takes: {', '.join(each)}. In all about {about:.1f} minutes."
         )
+
+    @property
+    def trained(self) -> str:
+        """The optimizer, in words, where it is not AdamW."""
+        return "" if self.optimizer == "adamw" else f", both sides trained with {self.optimizer.capitalize()}"
 
     @property
     def uncertainty(self) -> str:
@@ -232,12 +240,15 @@ def check_text(corpus: Corpus, seq_len: int, minutes: float) -> None:
             block_starts(len(tokens), min(BLOCK * blocks_in(minutes), len(tokens) - 2 * BLOCK), seq_len)
 
 
-def seconds_per_step(models: dict[str, nn.Module], corpus: Corpus, seq_len: int, batch_size: int) -> dict[str, float]:
+def seconds_per_step(
+    models: dict[str, nn.Module], corpus: Corpus, seq_len: int, batch_size: int, optimizer: Optimizer
+) -> dict[str, float]:
     """The median over rounds in which all take turns."""
     steps, rounds = 4, 5
     config = TrainingConfig(
         steps=steps, batch_size=batch_size, seq_len=seq_len, warmup_steps=1, eval_every=steps, eval_batches=1,
         learning_rate=1e-6,  # whatever the model, it does not break down
+        optimizer=optimizer,
     )  # fmt: skip
     found: dict[str, list[float]] = {name: [] for name in models}
     for number in range(rounds + 1):
@@ -326,7 +337,7 @@ def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> 
         models[f"{name}, half"] = sides[name].make(vocab_size, seq_len, n_layers=depth // 2)
     remarks = look_first(sides, models, corpus, seq_len, batch_size)
     sizes = {name: f"{effective_parameters(model) / 1e6:.1f}M" for name, model in models.items()}
-    seconds = seconds_per_step(models, corpus, seq_len, batch_size)
+    seconds = seconds_per_step(models, corpus, seq_len, batch_size, asked["optimizer"])
     looked = time.monotonic() - began
     plan = Plan(
         **asked,

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from ..checks import require, require_int, require_known
 from ..training.evaluation import BLOCK
+from ..training.loop import OPTIMIZERS
 from .records import Record, current_options
 
 PROTOCOL = 3  # 1 were the runs at one rate, judged on a few batches of validation text; 2 had no checksums
@@ -34,7 +35,7 @@ TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000
 MAX_EXTENSIONS = 8  # rates beyond the first ones: where more are needed, something else is wrong
 
 # Fields of an entry that are declared only where they are given.
-NEWER = ("subwords", "blocks", "looks", "rate_of", "weight_decay")
+NEWER = ("subwords", "blocks", "looks", "rate_of", "weight_decay", "optimizer")
 
 Role = Literal["tuning", "reported"]
 Key = tuple[int, str]  # the protocol and the label: what tells an entry from those of all studies
@@ -65,6 +66,7 @@ class Entry:
         rate_of: an entry of the same study, the same model at another budget, whose tuned rate is taken, where a budget
             is too long to tune at, or the time too short.
         weight_decay: in units of the rate; None for the protocol's 0.1.
+        optimizer: of :data:`.loop.OPTIMIZERS`; None for the protocol's AdamW.
 
     Raises:
         TypeError: if a number that counts is not an int.
@@ -93,6 +95,7 @@ class Entry:
     looks: int | None = None
     rate_of: Entry | None = None
     weight_decay: float | None = None
+    optimizer: str | None = None
 
     def __post_init__(self) -> None:
         for counted in ("steps", "seq_len", "batch_size", "warmup"):
@@ -102,6 +105,8 @@ class Entry:
                 require_int(optional, getattr(self, optional), at_least=1)
         require_known("scored", self.scored, ("test", "validation"))
         require_known("task", self.task, ("next", "masked"))
+        if self.optimizer is not None:
+            require_known("optimizer", self.optimizer, OPTIMIZERS)
         require(self.rate is None or self.rate > 0, "rate", self.rate, "a rate above 0, or None for a tuned one")
         decay = self.weight_decay
         require(decay is None or decay >= 0, "weight_decay", decay, "0 or more, or None for the protocol's")
@@ -114,7 +119,17 @@ class Entry:
         if (shorter := self.rate_of) is not None:
             same = all(
                 getattr(self, name) == getattr(shorter, name)
-                for name in ("name", "model", "options", "seq_len", "batch_size", "corpus", "subwords", "task")
+                for name in (
+                    "name",
+                    "model",
+                    "options",
+                    "seq_len",
+                    "batch_size",
+                    "corpus",
+                    "subwords",
+                    "task",
+                    "optimizer",
+                )
             )
             own = self.rate is None and shorter.rate is None and shorter.rate_of is None
             expected = f"the same model at other than {self.steps} steps, with a tuned rate of its own"
@@ -163,7 +178,7 @@ class Entry:
             "clip_norm": 1.0,
             "eval_every": max(1, -(-self.steps // (self.looks or 10))),
             "eval_batches": max(1, 8192 // (self.batch_size * self.seq_len)),
-        }
+        } | ({} if self.optimizer is None else {"optimizer": self.optimizer})
 
     def describe(self, rate: float, seed: int) -> Record:
         """One run as JSON: what a record of it must agree with."""

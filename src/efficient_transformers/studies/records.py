@@ -332,11 +332,12 @@ def load_seconds(name: str) -> dict[str, float]:
 def step_key(run: Record) -> str:
     """What the time of a training step depends on, as text: the model, its options, and the sizes of a batch.
 
-    A vocabulary of subwords is larger than one of characters, and is named too.
+    A vocabulary of subwords is larger than one of characters, and is named too; so is an optimizer but AdamW.
     """
     training = run["training"]
     parts = [run["model"], run["options"], training["batch_size"], training["seq_len"]]
-    return json.dumps([*parts, run["subwords"]] if "subwords" in run else parts, sort_keys=True)
+    more = [place[name] for place, name in ((run, "subwords"), (training, "optimizer")) if name in place]
+    return json.dumps(parts + more, sort_keys=True)
 
 
 def load_step_time(run: Record) -> Record:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_instance, require_int, require_module, require_number, require_seed
+from ..checks import require, require_instance, require_int, require_known, require_module, require_number, require_seed
 from ..files import reason
 from .checkpoint import Checkpoints, random_states_kept, restore
 from .corpus import NO_TARGET, Corpus
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 LONGEST_WARM_UP = 50  # steps, by default
 
+Optimizer = Literal["adamw", "muon"]
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -42,7 +44,7 @@ class TrainingConfig:
         steps: number of optimizer steps.
         batch_size: sequences per step, over all processes together.
         seq_len: tokens per sequence.
-        learning_rate: of AdamW at its peak.
+        learning_rate: at its peak, of all weights.
         warmup_steps: steps over which the learning rate rises from 0; afterwards it falls along a cosine to a tenth.
             By default 50, or half of the steps of a run that has less than 100.
         weight_decay: of the weights of ``nn.Linear`` and ``nn.Embedding``, in units of the rate; nothing else decays.
@@ -50,10 +52,11 @@ class TrainingConfig:
         eval_every: steps between evaluations; the first is before step 1, the last after the last step.
         eval_batches: validation batches per evaluation, always the same.
         seed: of the batches and of dropout; the command ``train`` also draws the first weights by it.
+        optimizer: "adamw", or "muon" for the matrices inside the layers, with AdamW for the rest.
 
     Raises:
         TypeError: if a count or the seed is not an int, or a rate, decay or norm not a number.
-        ValueError: for a number out of range.
+        ValueError: for a number out of range, or an unknown optimizer.
     """
 
     steps: int = 500
@@ -66,8 +69,10 @@ class TrainingConfig:
     eval_every: int = 50
     eval_batches: int = 8
     seed: int = 0
+    optimizer: Optimizer = "adamw"
 
     def __post_init__(self) -> None:
+        require_known("optimizer", self.optimizer, OPTIMIZERS)
         for name in ("steps", "batch_size", "seq_len", "eval_every", "eval_batches"):
             require_int(name, getattr(self, name), at_least=1)
         if self.warmup_steps is None:  # a record of the run says what was done
@@ -108,9 +113,80 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 
-def adam(model: nn.Module, weight_decay: float) -> torch.optim.Optimizer:
+def adamw(model: nn.Module, weight_decay: float) -> torch.optim.Optimizer:
     """AdamW, with :func:`parameter_groups`; on a GPU its update is one kernel for all parameters."""
-    return torch.optim.AdamW(parameter_groups(model, weight_decay), betas=(0.9, 0.99), fused=on_gpu() or None)
+    return adamw_of(parameter_groups(model, weight_decay))
+
+
+def adamw_of(groups: list[dict[str, Any]]) -> torch.optim.AdamW:
+    """AdamW with the averages of all runs."""
+    return torch.optim.AdamW(groups, betas=(0.9, 0.99), fused=on_gpu() or None)
+
+
+def muon(model: nn.Module, weight_decay: float, scale: str = "match_rms_adamw") -> Both:
+    r"""Muon for :func:`inner_matrices`, AdamW for all other parameters, with the same rate and decay.
+
+    Muon's step is the gradient's average with its singular values set to about 1, which five iterations do in bfloat16.
+
+    Args:
+        model: with such matrices.
+        weight_decay: as for :func:`parameter_groups`.
+        scale: of the step of an :math:`m \times n` matrix: ``"match_rms_adamw"`` is :math:`0.2 \sqrt{\max(m, n)}`, so
+            that its root mean square is about that of AdamW's steps, and one rate does for both; ``"original"`` is
+            :math:`\sqrt{\max(1, m / n)}`.
+
+    Raises:
+        ValueError: if the model has no matrix for Muon.
+
+    Source: Jordan et al., Muon: An optimizer for hidden layers in neural networks, 2024; Liu et al., Muon is Scalable
+    for LLM Training, 2025, section 2.2.
+    """
+    matrices = inner_matrices(model)
+    with_them = "one with an nn.Linear inside its body, or inside an nn.ModuleList, which is what Muon trains"
+    require(bool(matrices), "model", type(model).__name__, with_them)
+    inside = {id(matrix) for matrix in matrices}
+    groups = parameter_groups(model, weight_decay)
+    for group in groups:
+        group["params"] = [p for p in group["params"] if id(p) not in inside]
+    first = torch.optim.Muon(matrices, weight_decay=weight_decay, adjust_lr_fn=scale)
+    return Both(first, adamw_of(groups))
+
+
+def inner_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The weights of ``nn.Linear`` inside the layers: neither an embedding nor what makes logits, which may be one."""
+    body = getattr(model, "body", None)  # a model of the reader's may have none
+    layers = [body] if isinstance(body, nn.Module) else [m for m in model.modules() if isinstance(m, nn.ModuleList)]
+    linear = {id(m.weight) for part in layers for m in part.modules() if isinstance(m, nn.Linear)}
+    linear -= {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    return [p for p in model.parameters() if id(p) in linear]
+
+
+class Both(torch.optim.Optimizer):
+    """Two optimizers as one, of the groups and the state of both."""
+
+    def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
+        self.parts = [(part, len(part.param_groups)) for part in (first, second)]
+        super().__init__([*first.param_groups, *second.param_groups], {})
+        self.share()
+
+    def share(self) -> None:
+        """Let the two see the groups and the state of this one, which loading replaces."""
+        start = 0
+        for part, groups in self.parts:
+            part.param_groups, part.state = self.param_groups[start : start + groups], self.state
+            start += groups
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.share()
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One step of each."""
+        for part, _ in self.parts:
+            part.step()
+
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adamw": adamw, "muon": muon}
 
 
 class Losses:
@@ -172,6 +248,7 @@ class Progress:
         """Go on from the checkpoint, if there is one."""
         if not self.checkpoints or not (saved := self.checkpoints.load()):
             return
+        saved["training"] = {"optimizer": "adamw"} | saved["training"]  # an older one does not say
         for name, value in self.described.items():
             which = f"the {name} of {self.checkpoints.path}"
             require(saved[name] == value, which, saved[name], f"{value!r}, as before")
@@ -314,7 +391,8 @@ def train(
     accelerator = processes()
     execution.check_batch(config.batch_size, accelerator.num_processes)
     torch.manual_seed(config.seed + accelerator.process_index)  # of dropout
-    network, optimizer = execution.prepare(model, partial(adam, weight_decay=config.weight_decay), accelerator)
+    optimize = partial(OPTIMIZERS[config.optimizer], weight_decay=config.weight_decay)
+    network, optimizer = execution.prepare(model, optimize, accelerator)
     bare, losses, agree = plain(network, accelerator), Losses(network, accelerator, execution), Agreement()
     progress, asked = Progress(corpus, config, checkpoints), False
     try:

@@ -45,7 +45,7 @@ def text() -> Corpus:
 
 def run(steps: int, eval_batches: int = 16) -> TrainingConfig:
     """One rate for all, which no model was tuned for."""
-    sizes: dict[str, int] = {"batch_size": 12, "seq_len": SEQ_LEN, "eval_batches": eval_batches}
+    sizes: dict[str, Any] = {"batch_size": 12, "seq_len": SEQ_LEN, "eval_batches": eval_batches}
     return TrainingConfig(steps=steps, learning_rate=4e-3, eval_every=steps, **sizes)
 
 
