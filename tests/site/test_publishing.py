@@ -14,7 +14,6 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 from declared import STUDIES
-from told import TOLD
 
 from efficient_transformers.studies.records import NAMES
 from tools.make import offline, repository, screenshots
@@ -24,8 +23,6 @@ from tools.site import check, landing, meta, moved
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 RESULTS = ROOT / "experiments" / "results"
-WORDS, LINES = 200, 40  # read in a minute: words of prose, lines of code
-DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
 
 needs_site = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
 
@@ -129,15 +126,6 @@ def test_the_first_page_speaks_of_chapters_and_sections_that_there_are():
         assert claim["figure"] in [
             folding.anchor(caption) for _, caption in chapters.captioned(claim["chapter"]) if caption
         ]
-
-
-@pytest.mark.parametrize("name", [name for name in landing.in_the_book() if name not in TOLD])  # see test_prose.py
-def test_a_chapter_takes_as_long_to_read_as_it_says(name):
-    """What is seen without unfolding anything, to five minutes."""
-    words = len(DETAILS.sub("", chapters.prose(name)).split())
-    lines = sum(len(cell.node.source.splitlines()) for cell in chapters.cells(name) if cell.is_teaching)
-    assert abs(landing.minutes(name) - (words / WORDS + lines / LINES)) <= 3
-    assert 25 <= landing.minutes(name) <= 40
 
 
 def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatch):
