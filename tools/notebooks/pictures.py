@@ -16,11 +16,11 @@ import io
 from itertools import pairwise
 from pathlib import Path
 
-from tools.notebooks import folding
 from nbformat import NotebookNode
 from PIL import Image
 
 from efficient_transformers.book.explorer import few_colors
+from tools.notebooks import folding
 
 VECTORS = Path(__file__).parents[2] / "notebooks" / "pictures"
 

@@ -19,13 +19,13 @@ import sys
 import time
 from pathlib import Path
 
-from tools.notebooks import folding
 import jupytext
 import nbformat
-from tools.notebooks import pictures
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from tqdm import tqdm
+
+from tools.notebooks import folding, pictures
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = re.compile(r" at 0x[0-9a-f]{6,16}")
@@ -110,6 +110,7 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
     )
     start = time.perf_counter()
     with client.setup_kernel():
+        assert client.kc is not None  # as set up
         client.kc.execute(pictures.MEASURE, silent=True)
         for i, cell in enumerate(tqdm(notebook.cells, desc=name, unit="cell")):
             if not folding.is_live(cell):
@@ -160,9 +161,7 @@ def differences(name: str) -> list[str]:
     found = []
     if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4))):
         found.append("the notebook is not in canonical form")
-    never = sum(
-        c.cell_type == "code" and c.execution_count is None and not folding.is_live(c) for c in stored.cells
-    )
+    never = sum(c.cell_type == "code" and c.execution_count is None and not folding.is_live(c) for c in stored.cells)
     if folding.unfold(source(name)) != folding.unfold(stored):
         found.append(f"book/{name}.md and the notebook differ")
     if never:
