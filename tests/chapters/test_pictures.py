@@ -50,7 +50,7 @@ def test_each_svg_was_drawn_with_its_png_and_is_smaller():
     assert set(found) == {path.stem for path in pictures.VECTORS.iterdir()}
 
 
-@pytest.mark.skipif(not SITE.exists(), reason="no built book: run `make book`")
+@pytest.mark.site
 def test_the_site_shows_the_svg():
     for name, anchor, about, _ in stored():
         page = (SITE / f"{name}.html").read_text(encoding="utf-8")

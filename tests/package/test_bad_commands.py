@@ -419,7 +419,7 @@ def test_a_pipe_that_is_closed_is_said_in_one_line(there, unbuffered, monkeypatc
 @BUFFERED
 def test_a_full_output_is_said_in_one_line(there, unbuffered, monkeypatch):
     if not Path("/dev/full").exists():
-        pytest.skip("there is no /dev/full")
+        pytest.skip("there is no /dev/full, which is Linux's")
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "w") as full:
         process = start(["generate", "model", "--seed", "1"], stdout=full)

@@ -10,7 +10,7 @@ import zipfile
 import nbformat
 import pytest
 
-from tools.make import browser, offline
+from tools.make import offline
 from tools.notebooks import run_notebooks
 
 pytestmark = pytest.mark.long
@@ -77,7 +77,6 @@ def test_notebooks_run_from_the_wheels(unpacked, installed, name, tmp_path):
     assert ran.returncode == 0, ran.stderr[-3000:]
 
 
-@pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 def test_the_site_opens(unpacked, chromium):
     tab = chromium.new_page()
     tab.goto((unpacked / "site" / "index.html").as_uri())

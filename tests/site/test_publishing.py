@@ -24,8 +24,6 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 RESULTS = ROOT / "experiments" / "results"
 
-needs_site = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
-
 
 def page(name: str) -> BeautifulSoup:
     return BeautifulSoup((SITE / name).read_text(encoding="utf-8"), "html.parser")
@@ -137,7 +135,7 @@ def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatc
 # What others see
 
 
-@needs_site
+@pytest.mark.site
 def test_each_page_says_what_it_is_and_where():
     base = repository.site(repository.address())
     pages = [p for p in sorted(SITE.rglob("*.html")) if not {"_static", "_modules"} & set(p.parts)]
@@ -162,7 +160,7 @@ def test_each_page_says_what_it_is_and_where():
     assert listed == sorted(f"{base}{name}" for name in book)
 
 
-@needs_site
+@pytest.mark.site
 def test_a_wrong_address_and_the_root_lead_to_the_book():
     base = repository.site(repository.address())
     links = [link["href"] for link in page("404.html").select("a")]
@@ -174,7 +172,7 @@ def test_a_wrong_address_and_the_root_lead_to_the_book():
     assert "url=book/index.html" in root.select_one("meta[http-equiv=refresh]")["content"]
 
 
-@needs_site
+@pytest.mark.site
 @pytest.mark.parametrize("name", screenshots.STORED)
 def test_a_stored_picture_is_not_older_than_its_page(name):
     shown = screenshots.shown(screenshots.STORED[name])
@@ -218,7 +216,7 @@ def article(path: Path) -> str:
     return said.replace("abstractmethod", "abstract")  # Sphinx 9's word for it
 
 
-@needs_site
+@pytest.mark.site
 @pytest.mark.long
 def test_plain_sphinx_builds_the_same_pages():
     subprocess.run(["make", "sphinx", f"PYTHON={sys._base_executable}"], cwd=ROOT, check=True)
