@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pooch
 import pytest
@@ -21,7 +20,6 @@ from efficient_transformers import ByteVocabulary, Corpus, Vocabulary, load_corp
 from efficient_transformers.studies.masking import hide_tokens
 
 pytestmark = pytest.mark.slow
-
 
 
 def ids(*shape):
