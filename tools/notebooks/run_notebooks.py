@@ -14,6 +14,7 @@ has and the text has not: outputs, and what `folding` derives.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
@@ -109,7 +110,7 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
         resources={"metadata": {"path": str((ROOT / "notebooks" / name).parent)}},
     )
     start = time.perf_counter()
-    with client.setup_kernel():
+    with client.setup_kernel(env=os.environ | {"OMP_NUM_THREADS": "1"}):  # as in tests: conftest.py
         assert client.kc is not None  # as set up
         client.kc.execute(pictures.MEASURE, silent=True)
         for i, cell in enumerate(tqdm(notebook.cells, desc=name, unit="cell")):
