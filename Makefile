@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 QUIETLY = $(BIN)/python experiments/alone.py
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest
+PYTEST = $(BIN)/pytest
 TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 FILES = $(shell find * \( -name '.*' -o -name _build -o -name mine -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
@@ -58,16 +58,16 @@ quick: lint                 ## lint, and the tests of the package without the sl
 package:                    ## the tests of the package, in whatever environment there is: make package PYTEST=pytest
 	$(PYTEST) $(TOGETHER) tests/package
 
-test: lint book             ## lint, then all but the long tests, the notebooks included: before a commit
-	$(PYTEST) $(TOGETHER) --nbval tests notebooks
+test: lint book             ## lint, then `pytest --nbval`, all but the long tests, with nothing left out: before a commit
+	EVERYTHING=1 $(PYTEST) --nbval $(TOGETHER)
 
 test-lab: .venv/ready .lab/ready ## the notebooks as a reader of JupyterLab has them; needs Chromium
 	$(PYTEST) -m long tests/chapters/test_lab.py
 
 # At last each notebook runs twice: does it leave something behind that changes its next run?
-test-long: book .lab/ready  ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
+test-long: book .lab/ready .peers/ready ## what takes hours or minutes: more examples, Inductor, notebooks in other ways
 	HYPOTHESIS_PROFILE=long $(PYTEST) $(TOGETHER) -m 'long or not long' tests
-	cd notebooks && OMP_NUM_THREADS=1 ../$(BIN)/pytest $(TOGETHER) --nbval .
+	cd notebooks && ../$(BIN)/pytest $(TOGETHER) --nbval
 	OMP_NUM_THREADS=2 $(BIN)/pytest -p no:cacheprovider --nbval --keep-duplicates notebooks notebooks
 
 notebooks: .venv/ready      ## execute every chapter and study: book/NAME.md makes notebooks/NAME.ipynb

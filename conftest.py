@@ -1,8 +1,12 @@
-"""For tests and notebooks alike: defaults for ``pytest --nbval`` that hold from any folder, and what runs first."""
+"""For tests and notebooks alike: what ``pytest --nbval`` takes for granted in any folder, and what runs first."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Before torch is imported, and for the kernels of notebooks: two threads on a busy machine wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -11,8 +15,6 @@ def pytest_configure(config: pytest.Config) -> None:
         if option.nbval_sanitize_with is None:
             option.nbval_sanitize_with = str(Path(__file__).parent / "tools" / "notebooks" / "nbval_sanitize.cfg")
         option.nbval_current_env = option.nbval_kernel_name is None
-        if option.nbval_cell_timeout == 2000:
-            option.nbval_cell_timeout = 300
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,8 +1,14 @@
-"""What all tests share: this tree's package, one thread, a fixed seed, properties that always try the same cases."""
+"""What all tests share: this tree's package, one thread, a fixed seed, properties that always try the same cases.
+
+With requirements.txt alone, or without a built book, a test that asks for more is skipped, all of them in one line;
+``make test``, which has it all, sets EVERYTHING, and there a skipped test fails, but for want of what it cannot bring.
+"""
 
 import io
 import os
+import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -20,8 +26,56 @@ settings.register_profile("long", derandomize=True, deadline=None, max_examples=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "package"))
 
 
+ROOT = Path(__file__).parents[1]
+# Of requirements-dev.txt, by the names that are imported.
+OPTIONAL = {
+    "axe_playwright_python",
+    "grimp",
+    "nh3",
+    "playwright",
+    "selenium",
+    "tensorboard",
+    "tokenizers",
+    "transformers",
+}
+WITHOUT_PACKAGES = "tests of pages, types and lint, and of what is optional, want more packages: run `make test`"
+WITHOUT_SITE = "no built book: run `make test`"
+BEYOND = re.compile("Chromium|Firefox|GPU|Linux|history")  # that a checkout or a machine may lack in any case
+
+
 def pytest_configure():
-    refuse_another_tree(Path(__file__).parents[1])
+    refuse_another_tree(ROOT)
+
+
+def left_out(report, call, path):
+    """Skip what asked for an optional package that is not there, and where there is no browser's, all of tests/site."""
+    if "EVERYTHING" in os.environ:
+        if report.skipped and not BEYOND.search(str(report.longrepr)):
+            report.outcome = "failed"
+        return report
+    error = call.excinfo and call.excinfo.value
+    while error and not (isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in OPTIONAL):
+        error = error.__cause__ or error.__context__
+    of_pages = path.parent == ROOT / "tests" / "site" and find_spec("playwright") is None
+    if error or of_pages:
+        report.outcome, report.longrepr = "skipped", (__file__, None, WITHOUT_PACKAGES)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    return left_out(report, report.call, collector.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    return left_out((yield), call, item.path)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("site") and not (ROOT / "_build" / "html" / "sitemap.xml").exists():  # a build's last
+        pytest.skip(WITHOUT_SITE)
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +135,8 @@ def chromium():
 
     from tools.make import browser
 
+    if browser.find() is None:
+        pytest.skip("no Chromium or Chrome on the PATH")
     with sync_playwright() as playwright:
         instance = browser.launch(playwright)
         yield instance

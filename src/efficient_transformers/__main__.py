@@ -251,7 +251,9 @@ def compare(
     build: str,
     *,
     against: str = "transformer",
-    minutes: float = 30.0,
+    minutes: float | None = None,
+    steps: int | None = None,
+    seeds: int | None = None,
     out: Path | None = None,
     corpus: str = "shakespeare-with-test",
     subwords: int | None = None,
@@ -265,7 +267,9 @@ def compare(
     Args:
         build: file.py:function, a function that makes a torch.nn.Module from a vocabulary size, or the name of a model.
         against: the baseline, likewise.
-        minutes: that it may take; fewer minutes are fewer steps and seeds.
+        minutes: that it may take, 30 where no steps are given; fewer minutes are fewer steps and seeds.
+        steps: of each run at equal steps, in place of minutes: then it takes as long as it takes.
+        seeds: how many, where steps are given, from 2 to 5; by default the 3 that a verdict takes.
         out: the folder for plan, records, figure and card, by default a new one under runs/; with one that is there,
             the comparison goes on.
         corpus: a name that `train` knows, or the path of a UTF-8 text file.
@@ -284,6 +288,8 @@ def compare(
         build,
         against,
         minutes=minutes,
+        steps=steps,
+        seeds=seeds,
         out=out,
         corpus=corpus,
         subwords=subwords,

@@ -215,11 +215,7 @@ def test_a_study_has_its_parts(name):
     assert sections[-3:] == ["What would undo it", "What it does not say", "Make it again"]
     before = text.partition("\n## ")[0]
     assert f"**Figure {number}.1.**" in before
-    answer = before.split("\n\n")[1]
-    assert len(re.findall(r"[.?!](?=\s|$)", answer)) == 3, "the answer in three sentences"
     assert "`python experiments/" in text.partition("Make it again")[2] or "```\npython experiments/" in text
-    design = text.partition(" The design\n")[2].partition("\n## ")[0]
-    assert len(re.findall(r"^- ", design, re.MULTILINE)) == 5, "the design in five lines"
     assert chapters.exercises(name) == []
 
 

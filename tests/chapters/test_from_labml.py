@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "book" / "from-labml.md").read_text(encoding="utf-8")
 HEAD = "| Theirs | Ours | Section | What differs | Test |"
 MODULES = [pages.documented(path) for path in (ROOT / "book" / "api").glob("*.md")]
-PEERS = ROOT / ".peers"  # where `make bench` puts labml-nn
+PEERS = ROOT / ".peers"  # where `make` puts labml-nn
 
 
 def rows() -> list[tuple[str, list[str]]]:
@@ -31,7 +31,7 @@ def rows() -> list[tuple[str, list[str]]]:
 
 
 ROWS = rows()
-needs_labml = pytest.mark.skipif(not (PEERS / "labml_nn").is_dir(), reason="no labml-nn: run `make bench`")
+needs_labml = pytest.mark.long  # `make test-long` brings it
 
 
 def test_each_module_has_a_table_and_each_name_in_it_one_row():

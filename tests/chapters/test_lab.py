@@ -14,12 +14,11 @@ import nbformat
 import pytest
 from polling import until
 
-from tools.make import browser, lab
+from tools.make import lab
 from tools.notebooks import folding
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
     pytest.mark.skipif(not lab.PROGRAM.exists(), reason="`make test-lab` installs JupyterLab"),
 ]
 PATIENCE = 120_000  # milliseconds: a busy machine opens a notebook in 20 seconds

@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.metadata
+import os
 import re
 import shutil
+import subprocess
+import sys
 import warnings
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -61,6 +65,27 @@ def package_definitions():
             if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
                 found.setdefault(node.name, []).append(without_docstrings(node))
     return found
+
+
+@pytest.mark.parametrize(("where", "options"), [(".", ["--ignore-glob=tests/*"]), ("notebooks", [])])
+def test_pytest_with_nbval_alone_executes_every_cell(where, options):
+    """Only collected, without the tests beside them: what it takes from the configuration is what a reader's takes."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", "--collect-only", "-q", *options],
+        cwd=ROOT / where, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = Counter(re.findall(r"^notebooks/(.+)\.ipynb::Cell \d+$", ran.stdout, re.MULTILINE))
+    assert found == {name: len(code_cells(name)) for name in NOTEBOOKS}
+
+
+@pytest.mark.parametrize(("given", "threads"), [({}, 1), ({"OMP_NUM_THREADS": "2"}, 2)])
+def test_cells_run_with_one_thread_unless_a_reader_asks_for_more(given, threads):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | given
+    source = "import conftest, torch; print(torch.get_num_threads())"
+    ran = subprocess.run(
+        [sys.executable, "-c", source], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == f"{threads}\n"
 
 
 def test_there_are_chapters_and_studies():

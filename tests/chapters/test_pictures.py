@@ -45,12 +45,25 @@ def test_each_svg_was_drawn_with_its_png_and_is_smaller():
             svg = (pictures.VECTORS / f"{anchor}.svg").read_text(encoding="utf-8")
             found[anchor] = pictures.fingerprint(svg)
             assert found[anchor] == about["vector"], f"{anchor} is of another run; run `make notebooks`"
+            assert pictures.rounded(svg) == svg
             assert len(gzip.compress(svg.encode())) < png
     assert len(found) > 30
     assert set(found) == {path.stem for path in pictures.VECTORS.iterdir()}
 
 
-@pytest.mark.skipif(not SITE.exists(), reason="no built book: run `make book`")
+def test_coordinates_have_two_decimals_and_nothing_else_is_changed():
+    svg = (
+        '<svg viewBox="0 0 411.59952 233.3"><path d="M 1.005999 -0.0012 \nL 3.456 7 " style="stroke-width: 0.125"/>'
+        '<!-- 0.12345 --><use x="29.149666" y="-3" transform="translate(21.410017 2) scale(0.015625 -0.105)"/></svg>'
+    )
+    made = (
+        '<svg viewBox="0 0 411.6 233.3"><path d="M 1.01 0 \nL 3.46 7 " style="stroke-width: 0.125"/>'
+        '<!-- 0.12345 --><use x="29.15" y="-3" transform="translate(21.41 2) scale(0.015625 -0.105)"/></svg>'
+    )
+    assert pictures.rounded(svg) == made == pictures.rounded(made)
+
+
+@pytest.mark.site
 def test_the_site_shows_the_svg():
     for name, anchor, about, _ in stored():
         page = (SITE / f"{name}.html").read_text(encoding="utf-8")

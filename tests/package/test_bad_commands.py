@@ -235,6 +235,7 @@ LINES = {
     ("compare", "primer-ez", "--shard", "one"): "shard is 'one'; expected two numbers",
     ("compare", "primer-ez", "--shard", "0/2"): "out is None; expected a folder that all processes share",
     ("compare", "primer-ez", "--minutes", "nan"): "minutes is nan; expected a finite number",
+    ("compare", "primer-ez", "--minutes", "5", "--steps", "30"): "minutes is 5.0; expected none where steps are given",
     ("compare", "primer-ez", "--corpus", "none.txt"): "none.txt",
     ("compare", "primer-ez", "--corpus", "fox.txt"): "expected at least 4,096 tokens",
     ("compare", "primer-ez", "--seq-len", "15"): "seq_len is 15; expected an even number whose half divides 1024",
@@ -420,7 +421,7 @@ def test_a_pipe_that_is_closed_is_said_in_one_line(there, unbuffered, monkeypatc
 @BUFFERED
 def test_a_full_output_is_said_in_one_line(there, unbuffered, monkeypatch):
     if not Path("/dev/full").exists():
-        pytest.skip("there is no /dev/full")
+        pytest.skip("there is no /dev/full, which is Linux's")
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "w") as full:
         process = start(["generate", "model", "--seed", "1"], stdout=full)

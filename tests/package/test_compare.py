@@ -283,6 +283,11 @@ def test_minutes_buy_steps_and_few_of_them_cost_seeds():
     assert planned(30, processes=2).settled().steps > found[2].steps
 
 
+def test_short_runs_are_scored_on_less_text():
+    assert planning.blocks_in(None, 199) == planning.blocks_in(9, None) < planning.blocks_in(None, 200)
+    assert planned(None, steps=30, seeds=3).settled().blocks == planned(2).settled().blocks
+
+
 def test_fewer_seeds_are_said_to_cost_certainty():
     assert "1.6 times as wide as with 5 seeds" in str(planned(15).settled())
     assert "No verdict" not in str(planned(15).settled())
@@ -656,9 +661,36 @@ def test_muon_trains_both_sides_and_another_optimizer_does_not_go_on(small):
         compare(baseline, baseline, out="muon", **small)
 
 
-@pytest.mark.parametrize("change", [{"minutes": 0.01}, {"seq_len": 15}, {"batch_size": 0}, {"optimizer": "moun"}])
+def test_steps_and_seeds_are_kept_however_slow_the_machine_is(recorded, monkeypatch):
+    monkeypatch.setattr(planning, "seconds_per_step", lambda models, *_: dict.fromkeys(models, 1e6))
+    asked = recorded | {"minutes": None, "steps": 20, "seeds": 3, "show_progress": True}
+    found = compare("mine.py:build", baseline, out="counted", **asked)
+    assert (found.plan.steps, found.plan.seeds, found.plan.minutes) == (20, 3, None)
+    assert found.verdicts["equal steps"] == "yes"
+    reported = [r for r in read_records(Path("counted/records.jsonl")) if r["role"] == "reported"]
+    assert len(reported) == 3 * len(found.plan.entries)
+    assert {r["run"]["training"]["steps"] for r in reported} == {20}
+    assert compare("mine.py:build", baseline, out="counted", **asked).card == found.card
+    with pytest.raises(ValueError, match=r"steps of counted/plan.json is 20; expected 21"):
+        compare("mine.py:build", baseline, out="counted", **asked | {"steps": 21})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"minutes": 0.01},
+        {"seq_len": 15},
+        {"batch_size": 0},
+        {"optimizer": "moun"},
+        {"minutes": 1.0, "steps": 30},
+        {"seeds": 3},
+        {"steps": 3, "minutes": None},
+        {"seeds": 1, "steps": 30, "minutes": None},
+        {"seeds": 6, "steps": 30, "minutes": None},
+    ],
+)
 def test_what_is_refused_leaves_no_folder(small, monkeypatch, change):
-    with pytest.raises(ValueError, match=next(iter(change))):
+    with pytest.raises(ValueError, match=f"{next(iter(change))} is .*; expected"):
         compare("mine.py:build", baseline, out="refused", **small | change)
     assert not Path("refused").exists()
 

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pooch
 import pytest
@@ -22,8 +21,6 @@ from efficient_transformers import ByteVocabulary, Corpus, Vocabulary, load_corp
 from efficient_transformers.studies.masking import hide_tokens
 
 pytestmark = pytest.mark.slow
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def ids(*shape):
@@ -412,11 +409,9 @@ def test_a_file_too_short_for_a_batch_is_refused_when_a_batch_is_cut(tmp_path, t
 # Tiny Shakespeare
 
 
-def test_tiny_shakespeare_from_the_folder_in_the_environment_variable(monkeypatch):
-    folder = Path(os.environ.get(corpus_module.DATA_VARIABLE, REPOSITORY.parent / "shared" / "data"))
-    if not (folder / "tinyshakespeare.txt").is_file():
-        pytest.skip("no tinyshakespeare.txt in a local folder: set EFFICIENT_TRANSFORMERS_DATA to test it")
-    monkeypatch.setenv("EFFICIENT_TRANSFORMERS_DATA", str(folder))
+@pytest.mark.long
+@pytest.mark.skipif(corpus_module.DATA_VARIABLE not in os.environ, reason="no folder of texts")
+def test_tiny_shakespeare_from_the_folder_in_the_environment_variable():
     corpus = load_corpus("tiny-shakespeare")
     assert corpus.name == "tiny-shakespeare"
     assert len(corpus.vocabulary) == 65

@@ -206,7 +206,6 @@ def test_the_sections_together_take_at_most_45_minutes_and_without_that_of_size_
 @pytest.fixture
 def small_text(gpu, monkeypatch):
     """A text in three parts, in subwords, in place of those that are asked for; the first cannot be had."""
-    pytest.importorskip("tokenizers")
     text = "for row in rows:\n    total += weights[row] * values[row]\n" * 700
     vocabulary = BytePairVocabulary.make([text], 300)
     tokens = vocabulary.encode(text)

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+import transformers
 from helpers import assert_equal_up_to, in_pieces, loss_of, randomize
 
 from efficient_transformers import (
@@ -23,7 +24,6 @@ from efficient_transformers import (
 )
 from efficient_transformers.layers.convolution import use_conv_kernel
 
-transformers = pytest.importorskip("transformers")
 hf = importlib.import_module("efficient_transformers.hf")
 llama = importlib.import_module("transformers.models.llama.modeling_llama")
 mamba2 = importlib.import_module("transformers.models.mamba2.modeling_mamba2")

@@ -510,8 +510,9 @@ def test_a_full_disk_costs_no_metrics(command, folder, monkeypatch):
 
 
 def test_a_full_disk_ends_tensorboards_files_and_not_the_run(command, folder, monkeypatch):
-    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter
-    monkeypatch.setattr(writer, "flush", no_room)
+    from torch.utils.tensorboard import SummaryWriter
+
+    monkeypatch.setattr(SummaryWriter, "flush", no_room)
     code, _, err = command(*TRAIN, "--steps", 5, "--out", "model", "--tensorboard")
     assert code == 0
     assert err.count("nothing more is written for TensorBoard to model/tensorboard (No space left on device)") == 1
@@ -714,7 +715,8 @@ def test_metrics_are_lines_of_json_from_the_first_evaluation_on(command, folder)
 
 
 def test_tensorboard_gets_the_losses_and_the_speed(command, folder):
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    from tensorboard.backend.event_processing import event_accumulator as accumulator
+
     assert command(*TRAIN, "--steps", 4, "--out", "model", "--tensorboard")[0] == 0
     events = accumulator.EventAccumulator(str(folder / "model" / "tensorboard"))
     events.Reload()

@@ -175,7 +175,6 @@ def test_a_rate_of_an_entry_of_another_study_is_refused():
 @pytest.fixture
 def words(small, monkeypatch):  # noqa: F811
     """A text of a few thousand subwords in three parts."""
-    pytest.importorskip("tokenizers")
     text = "for row in rows:\n    total += weights[row] * values[row]\n" * 300
     vocabulary = BytePairVocabulary.make([text], 300)
     tokens = vocabulary.encode(text)

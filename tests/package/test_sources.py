@@ -123,7 +123,6 @@ def test_a_part_is_its_files_in_order_whatever_ends_their_lines(small):
 
 
 def test_pairs_are_made_on_what_is_trained_on_and_kept(small, monkeypatch):
-    pytest.importorskip("tokenizers")
     corpus = load_corpus("source-code", subwords=270)
     plain = load_corpus("source-code", tokens="bytes")
     for part in ("train", "validation", "test"):

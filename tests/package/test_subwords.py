@@ -25,7 +25,6 @@ from efficient_transformers.training.evaluation import sizes_of
 from efficient_transformers.training.runs import load, read_vocabulary
 from efficient_transformers.training.tokens import map_text, whole_words
 
-pytest.importorskip("tokenizers")
 pytestmark = pytest.mark.slow
 
 MADE = BytePairVocabulary.make([TEXT * 3 + "Grüße, Jürgen ❤\n" * 9], 300)

@@ -2,20 +2,21 @@
 
 import pytest
 
-from tools.make import browser
-from tools.make.screenshots import SITE
-
 
 @pytest.fixture(scope="module")
 def address():
     """Where the built book is served."""
-    with browser.served(SITE) as where:
+    from tools.make import browser, screenshots  # Playwright, without which these tests are skipped
+
+    with browser.served(screenshots.SITE) as where:
         yield where
 
 
 @pytest.fixture
 def visit(chromium):
     """Open a page in a tab of its own, which must not complain; ``asked`` is what it loaded."""
+    from tools.make import browser
+
     tabs = []
 
     def open_tab(address, script="", errors_expected=False, **options):

@@ -22,10 +22,6 @@ WITHOUT_BLOCK: dict[str, str] = {}  # a numbered equation that no function and n
 WIDTHS = (390, 768, 1280, 1440, 1920)  # CSS pixels
 BESIDE = 1280
 
-needs_site = pytest.mark.skipif(
-    not (SITE / CHAPTERS[0]).exists() or browser.find() is None, reason="no built book, or no Chromium or Chrome"
-)
-
 
 # What symbols and names find
 
@@ -173,7 +169,7 @@ MISPLACED = """beside => [...document.querySelectorAll(".join")].flatMap(block =
 SCROLLING = '[...document.querySelectorAll(".join .scrolls")].map(e => e.closest(".join").id)'
 
 
-@needs_site
+@pytest.mark.site
 @pytest.mark.parametrize("path", CHAPTERS)
 def test_each_numbered_equation_stands_with_its_code_and_nothing_is_cut(path, chromium, address):
     tab = chromium.new_page(viewport={"width": WIDTHS[0], "height": 900}, reduced_motion="reduce")
@@ -228,7 +224,7 @@ def unreadable(tab, *rules):
     return violations(tab, CONVOLUTION, only=["color-contrast", *rules])
 
 
-@needs_site
+@pytest.mark.site
 def test_symbol_name_and_entry_light_up_together(chromium, address):
     tab = chromium.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce", color_scheme="light")
     browser.visit(tab, f"{address}/{CHAPTERS[1]}")
@@ -259,7 +255,7 @@ def test_symbol_name_and_entry_light_up_together(chromium, address):
     tab.close()
 
 
-@needs_site
+@pytest.mark.site
 def test_the_key_is_one_stop_and_has_arrow_keys(chromium, address):
     tab = chromium.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     browser.visit(tab, f"{address}/{CHAPTERS[1]}")
@@ -279,7 +275,7 @@ def test_the_key_is_one_stop_and_has_arrow_keys(chromium, address):
     tab.close()
 
 
-@needs_site
+@pytest.mark.site
 def test_a_finger_lights_up_what_it_touches(chromium, address):
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, reduced_motion="reduce")
     tab = context.new_page()
@@ -295,7 +291,7 @@ def test_a_finger_lights_up_what_it_touches(chromium, address):
     context.close()
 
 
-@needs_site
+@pytest.mark.site
 def test_without_scripts_and_on_paper_the_key_says_it_in_words(chromium, address):
     context = chromium.new_context(java_script_enabled=False, viewport={"width": 1440, "height": 900})
     tab = context.new_page()

@@ -23,7 +23,6 @@ from tools.make import browser
 from tools.site import models
 
 STATIC = Path(__file__).parents[2] / "book" / "static"
-pytestmark = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 
 VOCAB, MAX_LEN, T = 11, 40, 31
 DEEP = "1@1 1@2 1@6 1@2 1@1"

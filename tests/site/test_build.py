@@ -7,7 +7,7 @@ import pytest
 from tools.make.screenshots import SITE
 
 
-@pytest.mark.skipif(not SITE.exists(), reason="no built book: run `make book`")
+@pytest.mark.site
 def test_the_last_build_of_the_site_ended_without_a_warning():
     ready, built = SITE.parent / "ready", SITE / "sitemap.xml"  # written by every build
     assert ready.exists(), "the build failed, or was not that of `make book`"

@@ -14,7 +14,6 @@ from playwright.sync_api import expect
 
 from efficient_transformers.layers.hourglass import parse_hierarchy
 from efficient_transformers.studies.cost import cache_bytes, cost_model, effective_parameters, multiply_adds
-from tools.make import browser
 from tools.site import costs
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +33,6 @@ SHOWN = """() => Object.fromEntries([...document.querySelectorAll("tr[data-model
         Number(cell.querySelector("data").value)]))]))"""
 TEXTS = """() => Object.fromEntries([...document.querySelectorAll("tr[data-model]")].map(row => [row.dataset.model,
     [...row.querySelectorAll("td")].map(cell => cell.innerText.replace(/\\s+/g, " "))]))"""
-
-needs_site = pytest.mark.skipif(not PAGE.exists(), reason="no built book: run `make book`")
-needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 
 
 def grid(n=20):
@@ -93,7 +89,6 @@ def as_text(expected):
     }
 
 
-@needs_browser
 def test_the_closed_forms_of_the_page_are_those_of_the_package(chromium):
     tab = chromium.new_page()
     tab.add_script_tag(path=STATIC / "cost.js")
@@ -107,7 +102,6 @@ def test_the_closed_forms_of_the_page_are_those_of_the_package(chromium):
     tab.close()
 
 
-@needs_browser
 def test_a_hierarchy_is_read_as_the_package_reads_it(chromium):
     """And refused where it refuses it, with a sentence that names what is wrong."""
     tab = chromium.new_page()
@@ -137,8 +131,7 @@ def page(visit):
     return visit("about:blank", viewport={"width": 1440, "height": 900})
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
     page.goto(PAGE.as_uri())
     before = as_text(table(costs.SIZES))
@@ -165,8 +158,7 @@ def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
     assert page.evaluate(TEXTS) == as_text(table({"T": 1024, "D": 768, "L": 12, "H": 12, "V": 50257}))
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 @pytest.mark.parametrize(
     ("label", "typed", "said"),
     [
@@ -201,8 +193,7 @@ def test_what_does_not_fit_is_said_beside_its_field_and_the_last_numbers_stay(pa
     assert violations(page, "#what-would-it-cost-here") == []
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_an_address_that_does_not_fit_is_told_and_the_first_sizes_are_there(page):
     page.goto(f"{PAGE.as_uri()}#D=130&model=nobody&shows=nothing&T=512")
     expect(page.locator("#wrong-D")).to_have_text("130 channels do not divide among 4 heads; expected a multiple of 4.")
@@ -211,8 +202,7 @@ def test_an_address_that_does_not_fit_is_told_and_the_first_sizes_are_there(page
     expect(page.locator(".said")).to_contain_text("Transformer (4 layers) at 512 tokens: the baseline")
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_a_picture_of_each_quantity_has_a_line_for_each_model_and_a_touch_moves_it(page):
     page.goto(PAGE.as_uri())
     for what, title in costs.COLUMNS.items():
@@ -229,8 +219,7 @@ def test_a_picture_of_each_quantity_has_a_line_for_each_model_and_a_touch_moves_
     assert int(page.get_by_label("Tokens T").input_value()) > 8000
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 @pytest.mark.parametrize("width", [320, 390, 1440])
 def test_the_page_fits_and_is_reached_by_keyboard(page, width):
     page.set_viewport_size({"width": width, "height": 844})
@@ -244,8 +233,7 @@ def test_the_page_fits_and_is_reached_by_keyboard(page, width):
     expect(page.locator(".said")).to_contain_text("gMLP (8 blocks) at 257 tokens: ")
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_without_javascript_the_table_is_there_and_a_sentence_names_the_call(visit):
     tab = visit(PAGE.as_uri(), java_script_enabled=False)
     assert tab.evaluate(TEXTS) == as_text(table(costs.SIZES))
@@ -254,8 +242,7 @@ def test_without_javascript_the_table_is_there_and_a_sentence_names_the_call(vis
     assert not any(control.is_visible() for control in tab.locator(".cost :is(input, select, button)").all())
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_on_paper_the_table_and_the_sizes_are_there_and_nothing_to_press(page):
     page.goto(PAGE.as_uri())
     page.get_by_label("Tokens T").fill("512")
@@ -268,7 +255,7 @@ def test_on_paper_the_table_and_the_sizes_are_there_and_nothing_to_press(page):
     assert not any(e.is_visible() for e in page.locator(".cost :is(button, [type=radio])").all())
 
 
-@needs_site
+@pytest.mark.site
 def test_only_this_page_asks_for_the_scripts():
     assert [path for path in SITE.rglob("*.html") if "/cost.js" in path.read_text(encoding="utf-8")] == [PAGE]
 

@@ -26,7 +26,7 @@ requestAnimationFrame(() => requestAnimationFrame(() => { console.error(said); d
 WRITTEN = "return document.querySelector('.models').app.writings[0]?.pieces.length ?? 0"
 
 pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
+    pytest.mark.site,
     pytest.mark.skipif(  # where everything must pass, it fails instead
         browser.find_firefox() is None and "CI" not in os.environ, reason="no Firefox on the PATH"
     ),

@@ -45,8 +45,6 @@ INSTRUMENTS = {"leak-lab": LeakLab(), "kernel-bench": KernelBench(learned=True),
 T = 24
 SITE = Path(__file__).parents[2] / "_build" / "html"
 
-pytestmark = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
-
 
 class Attention(MultiHeadAttention):
     """Attention whose mask lets some tokens of the future through."""
@@ -527,7 +525,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, wid
     assert root.evaluate("e => getComputedStyle(e).borderTopWidth") == "1px"
 
 
-@pytest.mark.skipif(not (SITE / "book" / "index.html").exists(), reason="no built book: run `make book`")
+@pytest.mark.site
 @pytest.mark.parametrize("widths", [(390, 1280), pytest.param((320, 700, 1366), marks=pytest.mark.long)])
 @pytest.mark.parametrize("path", ["book/index", *(f"notebooks/{name}" for name in run_notebooks.chapters()[:5])])
 def test_nothing_moves_below_an_instrument_of_the_site(page, address, path, widths):

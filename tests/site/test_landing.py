@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
 from efficient_transformers.studies.evidence import Comparison
-from tools.make import browser, repository
+from tools.make import repository
 from tools.site import colab_runs, emblems, intervals, landing, models, writing
 
 ROOT = Path(__file__).parents[2]
@@ -26,9 +26,6 @@ SHIFT = """window.shift = 0; new PerformanceObserver(list => list.getEntries().f
     .observe({type: "layout-shift", buffered: true});"""
 SETTING = "e => [...e.querySelectorAll('input')].map(input => input.value).join(' ')"  # factor, shift, output
 HONEST, LEAK = "4 3 8", "4 2 8"
-
-needs_site = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
-needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 
 
 @pytest.fixture
@@ -55,8 +52,7 @@ def visit(chromium):
         context.close()
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 @pytest.mark.parametrize(("width", "height"), SCREENS)
 def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves_once(visit, width, height):
     tab = visit(width, height, clock=True)
@@ -83,8 +79,7 @@ def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves
     assert tab.evaluate("shift") < 0.02
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
     still = visit(motion="reduce", clock=True).locator(".leak-lab")
     assert still.evaluate(SETTING) == LEAK
@@ -97,8 +92,7 @@ def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
     assert taken.evaluate(SETTING) == before
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_two_models_write_on_from_what_is_recorded(visit):
     tab = visit()
     strip = tab.locator("#two-write-here")
@@ -125,8 +119,7 @@ def test_two_models_write_on_from_what_is_recorded(visit):
     assert strip.locator(".models-error").inner_text() == ""
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_weights_that_do_not_arrive_are_missed_in_words_and_asked_for_again(visit, address):
     tab = visit(home=address)
     tab.route("**/weights/*", lambda route: route.abort())
@@ -138,8 +131,7 @@ def test_weights_that_do_not_arrive_are_missed_in_words_and_asked_for_again(visi
     expect(strip.locator("span.written").nth(5)).to_be_attached(timeout=30_000)
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_without_javascript_the_page_is_whole(visit):
     tab = visit(scripts=False)
     assert tab.locator(".leak-lab img").is_visible()
@@ -169,8 +161,7 @@ def test_a_picture_stands_where_its_numbers_are():
     assert found[0].parent["aria-label"] == "about a: −0.100, interval −0.200 to +0.100; b: +0.100."
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 @pytest.mark.parametrize("width", [1920, 1440, 1024, 768, 660, 390])
 def test_the_last_card_ends_where_its_list_ends(visit, width):
     """So that none stands alone beside an empty place."""
@@ -191,7 +182,7 @@ def test_each_chapter_has_an_emblem_and_one_without_stops_the_build():
 # What stands at the foot of pages and beside links
 
 
-@needs_site
+@pytest.mark.site
 def test_the_block_to_cite_is_there_once_and_every_page_leads_to_it_and_to_what_changed():
     texts = {
         path.relative_to(SITE).as_posix(): path.read_text(encoding="utf-8")

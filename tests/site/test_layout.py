@@ -87,10 +87,7 @@ SHIFT = """window.shift = 0;
 new PerformanceObserver(list => list.getEntries().forEach(e => { if (!e.hadRecentInput) shift += e.value; }))
     .observe({type: "layout-shift", buffered: true});"""
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tools.make import browser
 from tools.make.screenshots import SITE
 from tools.site import check, finish, moved
 
 OLD, NEW = "notebooks/01-transformer.html", "notebooks/studies/s1-strong-baseline.html"
-
-needs_site = pytest.mark.skipif(not (SITE / NEW).exists(), reason="no built book: run `make book`")
-needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 
 
 @pytest.fixture
@@ -61,8 +57,7 @@ def site(table, tmp_path):
     return tmp_path
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 @pytest.mark.parametrize(
     ("asked", "reached"),
     [
@@ -78,8 +73,7 @@ def test_an_old_address_leads_on_from_a_disk(chromium, site, asked, reached):
     tab.close()
 
 
-@needs_site
-@needs_browser
+@pytest.mark.site
 def test_without_a_script_the_note_is_seen_by_who_asks_for_it(chromium, site):
     context = chromium.new_context(java_script_enabled=False)
     tab = context.new_page()
@@ -95,7 +89,7 @@ def test_without_a_script_the_note_is_seen_by_who_asks_for_it(chromium, site):
     context.close()
 
 
-@needs_site
+@pytest.mark.site
 def test_a_target_that_is_not_there_is_a_broken_link(table, site):
     table[f"{OLD}#also"] = f"{NEW}#nowhere"
     text = (site / OLD).read_text(encoding="utf-8")
@@ -103,7 +97,7 @@ def test_a_target_that_is_not_there_is_a_broken_link(table, site):
     assert f"{OLD}: studies/s1-strong-baseline.html#nowhere" in check.broken_links(site)
 
 
-@needs_site
+@pytest.mark.site
 def test_a_page_that_is_still_there_is_refused_and_one_of_the_build_before_is_written_again(table, site):
     moved.write_pages(App(site), None)
     (site / "notebooks/01-old-name.html").write_text((site / NEW).read_text(encoding="utf-8"), encoding="utf-8")

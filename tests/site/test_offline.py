@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from efficient_transformers.training.corpus import PLAYS
-from tools.make import browser, offline
+from tools.make import offline
 from tools.notebooks import run_notebooks
 
 pytestmark = pytest.mark.long
@@ -83,7 +83,6 @@ def test_notebooks_run_from_the_wheel(unpacked, installed, name, tmp_path):
     assert ran.returncode == 0, ran.stderr[-3000:]
 
 
-@pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 def test_the_site_opens(unpacked, chromium):
     tab = chromium.new_page()
     tab.goto((unpacked / "site" / "index.html").as_uri())

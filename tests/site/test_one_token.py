@@ -12,17 +12,13 @@ from playwright.sync_api import expect
 
 from efficient_transformers.layers.attention import Attention
 from efficient_transformers.training.runs import load
-from tools.make import browser
 from tools.site import one_token
 
 SITE = Path(__file__).parents[2] / "_build" / "html"
 PAGE = "book/one-token.html"
 TEXT = "The king, and no other"
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 # At each of some places, layers and heads, the numbers of each step, and how far a sum is from its number at most.
 WALK = """async ([name, text, settings]) => {

@@ -23,10 +23,7 @@ CODE = re.compile(r"<(pre|script|style)\b.*?</\1>", re.DOTALL)
 NO_REFERENCE = re.compile(r"\b(headerlink|eqno|code-link|image-reference|viewcode-link)\b|_modules/")
 LARGEST = 26_000  # bytes of a file of previews, which a page loads when somebody asks
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @cache

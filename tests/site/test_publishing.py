@@ -16,7 +16,6 @@ import yaml
 from bs4 import BeautifulSoup
 from declared import STUDIES
 from docutils import nodes
-from told import TOLD
 
 from efficient_transformers.studies.records import NAMES
 from tools.make import offline, repository, screenshots
@@ -27,10 +26,6 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 ADDRESS = "https://github.com/somebody/some-book"
 RESULTS = ROOT / "experiments" / "results"
-WORDS, LINES = 200, 40  # read in a minute: words of prose, lines of code
-DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
-
-needs_site = pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`")
 
 
 def page(name: str) -> BeautifulSoup:
@@ -140,15 +135,6 @@ def test_the_first_page_speaks_of_chapters_and_sections_that_there_are():
         ]
 
 
-@pytest.mark.parametrize("name", [name for name in landing.in_the_book() if name not in TOLD])  # see test_prose.py
-def test_a_chapter_takes_as_long_to_read_as_it_says(name):
-    """What is seen without unfolding anything, to five minutes."""
-    words = len(DETAILS.sub("", chapters.prose(name)).split())
-    lines = sum(len(cell.node.source.splitlines()) for cell in chapters.cells(name) if cell.is_teaching)
-    assert abs(landing.minutes(name) - (words / WORDS + lines / LINES)) <= 3
-    assert 25 <= landing.minutes(name) <= 40
-
-
 def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatch):
     monkeypatch.delitem(landing.SAYS["cards"], "05-gmlp")
     card = BeautifulSoup(landing.cards(), "html.parser").select("li")[4]
@@ -158,7 +144,7 @@ def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatc
 # What others see
 
 
-@needs_site
+@pytest.mark.site
 def test_each_page_says_what_it_is():
     pages = [p for p in sorted(SITE.rglob("*.html")) if not {"_static", "_modules"} & set(p.parts)]
     named = [str(path.relative_to(SITE)) for path in pages]
@@ -179,7 +165,7 @@ def test_each_page_says_what_it_is():
     assert page("book/index.html").title.get_text() == "Efficient Transformers, Annotated"
 
 
-@needs_site
+@pytest.mark.site
 def test_before_an_address_is_set_nothing_leads_to_one():
     named = [path for path in SITE.rglob("*.html") if b"OWNER" in path.read_bytes()]
     assert named == []
@@ -225,7 +211,7 @@ def test_with_an_address_a_notebooks_row_of_links_goes_on_to_colab_and_to_its_te
     assert text == f"{ADDRESS}/blob/main/book/01-transformer.md"
 
 
-@needs_site
+@pytest.mark.site
 def test_the_root_leads_to_the_book():
     root = page("index.html")
     assert root.select_one("h1").get_text() == "Efficient Transformers, Annotated"
@@ -233,7 +219,7 @@ def test_the_root_leads_to_the_book():
     assert "url=book/index.html" in root.select_one("meta[http-equiv=refresh]")["content"]
 
 
-@needs_site
+@pytest.mark.site
 @pytest.mark.parametrize("name", screenshots.STORED)
 def test_a_stored_picture_is_not_older_than_its_page(name):
     shown = screenshots.shown(screenshots.STORED[name])
@@ -277,7 +263,7 @@ def article(path: Path) -> str:
     return said.replace("abstractmethod", "abstract")  # Sphinx 9's word for it
 
 
-@needs_site
+@pytest.mark.site
 @pytest.mark.long
 def test_plain_sphinx_builds_the_same_pages():
     subprocess.run(["make", "sphinx", f"PYTHON={sys._base_executable}"], cwd=ROOT, check=True)

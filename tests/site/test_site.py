@@ -27,10 +27,9 @@ CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 API = "book/api/"
 
 pytestmark = [
-    pytest.mark.skipif(not (SITE / "book" / "api.html").exists(), reason="no built book: run `make book`"),
+    pytest.mark.site,
     pytest.mark.slow,  # the longest file: it begins early, so that no process is left alone with it
 ]
-needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
 
 # A chapter's code is thousands of spans, of which axe need not look at each.
 WITHOUT_CODE = {"exclude": [["pre"]]}
@@ -161,7 +160,6 @@ def darken(page):
     page.locator("html:not([data-theme=light])").wait_for(state="attached")  # pages without a theme have none
 
 
-@needs_browser
 @pytest.mark.parametrize("path", PAGES)
 def test_page(tab, path):
     """All that every page is held to, by one visit: what else than its colors changes with none of its themes."""
@@ -188,7 +186,6 @@ def test_page(tab, path):
     assert tab.errors == []
 
 
-@needs_browser
 def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
     labels = tab.visit(CHAPTERS[2]).locator("table.stacks td").evaluate_all("all => all.map(e => e.dataset.label)")
     assert "beside what we saw" in labels
@@ -201,7 +198,6 @@ def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
     assert page.get_by_role("cell", name=re.compile("Narang et al.")).count() >= 1
 
 
-@needs_browser
 @pytest.mark.parametrize(
     "rule", ["p { color: #777 }", "p { background: #bbb }", "p { opacity: 0.4 }", "pre .k { color: #777 }"]
 )
@@ -240,7 +236,6 @@ def notebook(opened):
 every_chapter = pytest.mark.parametrize("opened", CHAPTERS, indirect=True, scope="module")
 
 
-@needs_browser
 @every_chapter
 def test_chapter(chapter):
     """Math is set, names in code lead to the API page, and every slider changes the picture."""
@@ -259,7 +254,6 @@ def test_chapter(chapter):
             assert slider.bounding_box()["height"] >= 24
 
 
-@needs_browser
 @every_chapter
 def test_numbers_are_links_that_lead_somewhere(chapter):
     assert chapter.evaluate(UNLINKED) == []
@@ -275,7 +269,6 @@ def test_numbers_are_links_that_lead_somewhere(chapter):
     assert len(ids) == len(set(ids))
 
 
-@needs_browser
 @every_chapter
 def test_folded_cells_are_closed_lines_that_open(chapter, notebook):
     titles = [folding.TITLE.match(cell.source)[1] for cell in notebook.cells if folding.is_folded(cell)]
@@ -288,7 +281,6 @@ def test_folded_cells_are_closed_lines_that_open(chapter, notebook):
     assert "#@title" not in code.inner_text()
 
 
-@needs_browser
 @pytest.mark.parametrize("path", CHAPTERS)
 def test_an_answer_stays_closed_until_a_reader_opens_it_without_a_script(chromium, address, path):
     notebook = nbformat.read(ROOT / Path(path).with_suffix(".ipynb"), 4)
@@ -302,7 +294,6 @@ def test_an_answer_stays_closed_until_a_reader_opens_it_without_a_script(chromiu
     page.context.close()
 
 
-@needs_browser
 @every_chapter
 def test_figures_have_captions_and_text_that_a_phone_shows(chapter, notebook):
     """At 390 px, no text is below 9 px: from its size in the picture, and the ratio of shown to drawn width."""
@@ -329,7 +320,6 @@ def test_figures_have_captions_and_text_that_a_phone_shows(chapter, notebook):
     assert small == {}
 
 
-@needs_browser
 @every_chapter
 def test_lines_are_short_and_results_sort_and_fit_a_phone_or_scroll(chapter):
     chapter.set_viewport_size({"width": 1440, "height": 900})
@@ -347,7 +337,6 @@ def test_lines_are_short_and_results_sort_and_fit_a_phone_or_scroll(chapter):
     until(lambda: chapter.evaluate(UNMARKED) == [])  # what scrolls says so, once the page knows of its new size
 
 
-@needs_browser
 def test_the_root_leads_to_the_book(chromium, address):
     page = chromium.new_page()
     page.goto(f"{address}/index.html")
@@ -355,7 +344,6 @@ def test_the_root_leads_to_the_book(chromium, address):
     page.close()
 
 
-@needs_browser
 @pytest.mark.parametrize("path", CHAPTERS[:1])
 def test_a_chapter_opens_from_the_disk(chromium, path):
     tab = Watched(chromium, SITE.as_uri())

@@ -33,10 +33,7 @@ ONE_AFTER_THE_OTHER = f"""() => {{
     }}).filter(stop => stop);
 }}"""
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @pytest.fixture(scope="module")

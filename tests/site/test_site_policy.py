@@ -28,10 +28,7 @@ META = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)"
 SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<source>.*?)</script>", re.DOTALL)
 LOADED = re.compile(r'<(?:script|img|iframe|source)[^>]*\bsrc="([^"]*)"|<link[^>]*rel="stylesheet"[^>]*href="([^"]*)"')
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @pytest.fixture(params=["http", "file"])

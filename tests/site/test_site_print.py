@@ -18,10 +18,7 @@ CUT = """() => [...document.querySelectorAll(".bd-article :is(pre, .formula, tab
     .filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1)
     .map(e => e.outerHTML.slice(0, 100))"""
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ import yaml
 from axe import violations
 from playwright.sync_api import expect
 
-from tools.make import browser
-
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 RIGHT = {
@@ -28,10 +26,7 @@ QUERIES = yaml.safe_load((Path(__file__).parent / "queries.yml").read_text(encod
 ROW = re.compile(r"^\| `(\w+)` \| .+? \| Section (\d+\.\d+) \|", re.MULTILINE)
 RAW = re.compile(r"\\[a-z]|\$|\.ipynb|\.pdf|#@title|\{math\}")
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @pytest.fixture(scope="module")

@@ -24,10 +24,7 @@ new PerformanceObserver(list => list.getEntries().forEach(e => { seen.readable =
     .observe({type: "largest-contentful-paint", buffered: true});
 """
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ import pytest
 from bs4 import BeautifulSoup
 
 from efficient_transformers.layers import fast
-from tools.make import browser
 from tools.site import source
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +35,7 @@ PLACES = """() => [...document.querySelectorAll("section.beside")].map(row => {
     return note.bottom <= code.top + 1 ? "above" : "elsewhere";
 })"""
 
-pytestmark = pytest.mark.skipif(not (SITE / "book" / "source.html").exists(), reason="no built book: run `make book`")
-needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH")
+pytestmark = pytest.mark.site
 every_module = pytest.mark.parametrize("module", PAGES)
 
 
@@ -203,7 +201,6 @@ def test_a_name_that_is_local_leads_nowhere():
     assert row_of("gmlp", "SpatialGatingUnit.mix").pre.find("a", string="rows")["href"] == "#SpatialGatingUnit.rows"
 
 
-@needs_browser
 @pytest.mark.parametrize("module", ["hourglass", "fast"])
 def test_notes_stand_beside_the_code_or_above_it_and_nothing_is_cut(chromium, module):
     tab = chromium.new_context(java_script_enabled=False).new_page()
@@ -216,7 +213,6 @@ def test_notes_stand_beside_the_code_or_above_it_and_nothing_is_cut(chromium, mo
     tab.context.close()
 
 
-@needs_browser
 def test_chapters_answer_a_name_before_its_source_does(chromium):
     tab = chromium.new_page()
     tab.goto(f"{SITE.as_uri()}/search.html")

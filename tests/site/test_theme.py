@@ -28,10 +28,7 @@ CONTRAST = """e => {
     return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 }"""
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])

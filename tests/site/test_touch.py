@@ -13,10 +13,7 @@ from tools.make import browser
 SITE = Path(__file__).parents[2] / "_build" / "html"
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "reduced_motion": "reduce"}
 
-pytestmark = [
-    pytest.mark.skipif(not (SITE / "search.html").exists(), reason="no built book: run `make book`"),
-    pytest.mark.skipif(browser.find() is None, reason="no Chromium or Chrome on the PATH"),
-]
+pytestmark = pytest.mark.site
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from bs4 import BeautifulSoup
 from PIL import Image, PngImagePlugin
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from tools.make import browser
 
@@ -53,7 +53,7 @@ def hash_in(path: Path) -> str | None:
 
 def store(chromium: Browser, address: str) -> None:
     for name, stored in STORED.items():
-        size = {"width": stored.width, "height": stored.height}
+        size = ViewportSize(width=stored.width, height=stored.height)
         tab = chromium.new_page(viewport=size, device_scale_factor=stored.scale, reduced_motion="reduce")
         browser.visit(tab, f"{address}/{stored.page}")
         tab.evaluate("document.querySelectorAll('details.answer').forEach(e => { e.open = true; })")

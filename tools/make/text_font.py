@@ -25,7 +25,8 @@ from fontTools.varLib import instancer
 ROOT = Path(__file__).parents[2]
 CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " \xa0©±·×²¹éöüß–—‘’“”…−"
 EXTENDED = "Łłń"  # in a file of their own
-FACES = [  # name, folder, file, the axes' values, weight and style in CSS
+Axes = dict[str, float | tuple[float, float]]
+FACES: list[tuple[str, str, str, Axes, str, str]] = [  # name, folder, file, the axes' values, weight and style in CSS
     ("Book Text", "serif", "latin-opsz-normal", {"wght": 400, "opsz": 14}, "400", "normal"),
     ("Book Text", "serif", "latin-ext-opsz-normal", {"wght": 400, "opsz": 14}, "400", "normal"),  # names of authors
     ("Book Text", "serif", "latin-opsz-normal", {"wght": 600, "opsz": 20}, "600", "normal"),  # headings too
@@ -35,7 +36,7 @@ FACES = [  # name, folder, file, the axes' values, weight and style in CSS
 FEATURES = ["kern", "liga", "ccmp", "locl", "mark", "tnum", "lnum"]
 
 
-def cut(path: Path, axes: dict[str, float | tuple[float, float]], name: str) -> tuple[bytes, str]:
+def cut(path: Path, axes: Axes, name: str) -> tuple[bytes, str]:
     """The font with the book's characters at one place of its axes, and which characters these are."""
     font = TTFont(path, recalcTimestamp=False)  # the same bytes each time
     wanted = EXTENDED if "-ext-" in path.name else CHARACTERS

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from tools.notebooks import folding
-from tools.notebooks import run_notebooks
 from nbformat import NotebookNode
+
+from tools.notebooks import folding, run_notebooks
 
 SECTION = re.compile(rf"^## ({folding.NUMBER}) (.+)$", re.MULTILINE)
 TAG = re.compile(rf"\\tag\{{({folding.NUMBER})\}}")
@@ -135,8 +135,8 @@ def imports(name: str) -> set[str]:
 def explanations() -> dict[str, Explanation]:
     """Where the names of the package are explained: where a chapter first defines one, with its docstring's equations.
 
-    Studies come after the chapters. If none does: where prose first has it in backquotes; else, where a cell that is not folded first uses it after the
-    chapter has imported it from the package, or any cell, if it is of ``figures``.
+    Studies come after the chapters. If none does: where prose first has it in backquotes; else, where a cell that is
+    not folded first uses it after the chapter has imported it from the package, or any cell, if it is of ``figures``.
     """
     defined: dict[str, Explanation] = {}
     mentioned: dict[str, Explanation] = {}
@@ -150,9 +150,9 @@ def explanations() -> dict[str, Explanation]:
             for word in BACKQUOTED.findall(cell.node.source):
                 mentioned.setdefault(word, Explanation("Explained", cell.section, []))
         else:
-            for node in ast.walk(cell.tree):
-                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "figures":  # most are folded
-                    used.setdefault(node.attr, Explanation("Used", cell.section, []))
-                elif isinstance(node, ast.Name) and cell.is_teaching and node.id in imported:
-                    used.setdefault(node.id, Explanation("Used", cell.section, []))
+            for part in ast.walk(cell.tree):
+                if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "figures":  # most are folded
+                    used.setdefault(part.attr, Explanation("Used", cell.section, []))
+                elif isinstance(part, ast.Name) and cell.is_teaching and part.id in imported:
+                    used.setdefault(part.id, Explanation("Used", cell.section, []))
     return used | mentioned | defined

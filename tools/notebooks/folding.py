@@ -22,7 +22,9 @@ from nbformat import NotebookNode
 NUMBER = r"S?\d+\.\d+"  # of a thing in a chapter, 4.2, or in a study, S4.2
 TITLE = re.compile(r"#@title (.+)\n")
 CAPTION = re.compile(rf"\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>{NUMBER}))\.\*\*\s+(?P<words>\S[^\n]*)")
-MADE = re.compile(rf"#@title (code of (Figure|Table) {NUMBER}|✓ checked: \d+ assertions?|imports( from the package)?)\n")
+MADE = re.compile(
+    rf"#@title (code of (Figure|Table) {NUMBER}|✓ checked: \d+ assertions?|imports( from the package)?)\n"
+)
 OURS = re.compile(r"efficient_transformers\b")
 PREDICTION = re.compile(r"\bBefore you (run|look)\b")
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)

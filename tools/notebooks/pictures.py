@@ -4,7 +4,8 @@ What is notable:
 - a palette makes a quarter of the bytes, and the same bytes each time;
 - notebooks keep PNG, since GitHub shows their SVG with text missing and strict nbval compares it as text; the site
   takes the SVG (tools.site.images), which is sharp at any size;
-- a picture's metadata names the SVG that was drawn with it, so that a test can tell when one was left behind.
+- a picture's metadata names the SVG that was drawn with it, so that a test can tell when one was left behind;
+- an SVG's coordinates have two decimals: further ones depend on the machine.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import base64
 import gzip
 import hashlib
 import io
+import re
 from itertools import pairwise
 from pathlib import Path
 
-from tools.notebooks import folding
 from nbformat import NotebookNode
 from PIL import Image
 
 from efficient_transformers.book.explorer import few_colors
+from tools.notebooks import folding
 
+PLACES = re.compile(r' (?:d|height|points|transform|viewBox|width|x|y)="[^"]*"')
+COORDINATE = re.compile(r"scale\([^)]*\)|-?\d+\.\d{3,}")
 VECTORS = Path(__file__).parents[2] / "notebooks" / "pictures"
 
 # For the kernel, before the first cell: a picture's metadata also says how large its smallest text is, in CSS pixels,
@@ -52,6 +56,15 @@ def small(png: str) -> str:
     return png if Image.open(io.BytesIO(drawn)).mode == "P" else base64.b64encode(few_colors(drawn)).decode()
 
 
+def rounded(svg: str) -> str:
+    """An SVG whose coordinates have two decimals; factors of a scale keep theirs."""
+
+    def shorter(number: re.Match[str]) -> str:
+        return number[0] if number[0].startswith("scale") else f"{round(float(number[0]), 2) + 0.0:g}"
+
+    return PLACES.sub(lambda attribute: COORDINATE.sub(shorter, attribute[0]), svg)
+
+
 def fingerprint(svg: str) -> str:
     return hashlib.sha256(svg.encode()).hexdigest()[:16]
 
@@ -63,7 +76,7 @@ def take_vectors(notebook: NotebookNode) -> dict[str, str]:
         caption = folding.CAPTION.match(following.source.lstrip())
         for output in cell.get("outputs", []):
             about = output.get("metadata", {}).get("image/png", {})
-            svg = about.pop("svg", None)
+            svg = rounded(about.pop("svg", ""))
             if svg and caption and len(gzip.compress(svg.encode())) < len(base64.b64decode(output.data["image/png"])):
                 found[folding.anchor(caption)] = svg
                 about["vector"] = fingerprint(svg)

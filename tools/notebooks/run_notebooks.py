@@ -14,18 +14,19 @@ has and the text has not: outputs, and what `folding` derives.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
 from pathlib import Path
 
-from tools.notebooks import folding
 import jupytext
 import nbformat
-from tools.notebooks import pictures
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from tqdm import tqdm
+
+from tools.notebooks import folding, pictures
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = re.compile(r" at 0x[0-9a-f]{6,16}")
@@ -109,7 +110,8 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
         resources={"metadata": {"path": str((ROOT / "notebooks" / name).parent)}},
     )
     start = time.perf_counter()
-    with client.setup_kernel():
+    with client.setup_kernel(env=os.environ | {"OMP_NUM_THREADS": "1"}):  # as in tests: conftest.py
+        assert client.kc is not None  # as set up
         client.kc.execute(pictures.MEASURE, silent=True)
         for i, cell in enumerate(tqdm(notebook.cells, desc=name, unit="cell")):
             if not folding.is_live(cell):
@@ -160,9 +162,7 @@ def differences(name: str) -> list[str]:
     found = []
     if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4))):
         found.append("the notebook is not in canonical form")
-    never = sum(
-        c.cell_type == "code" and c.execution_count is None and not folding.is_live(c) for c in stored.cells
-    )
+    never = sum(c.cell_type == "code" and c.execution_count is None and not folding.is_live(c) for c in stored.cells)
     if folding.unfold(source(name)) != folding.unfold(stored):
         found.append(f"book/{name}.md and the notebook differ")
     if never:

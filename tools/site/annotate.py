@@ -142,9 +142,10 @@ def annotated(body: str, text: str, number: str, dealt: dict[str, int]) -> str:
     pairs, block = pairs_of(text), BeautifulSoup(body, "html.parser")
     mark_symbols(pairs, block.select(".join-math math"))
     cells = block.select(".join-code div.cell_input")
-    codes = [cell.pre.get_text() for cell in cells]
-    for cell, marks in zip(cells, marks_of(pairs, codes), strict=True):
-        mark_code(cell.pre, marks)
+    sources = block.select(".join-code div.cell_input pre")
+    codes = [source.get_text() for source in sources]
+    for source, marks in zip(sources, marks_of(pairs, codes), strict=True):
+        mark_code(source, marks)
     if sum(code.count("\n") for code in codes) > LONG:
         block.append(key_of(pairs, number))
     else:

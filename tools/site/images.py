@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def size_images(app: Any, error: Exception | None) -> None:
     shown: set[str] = set()
     for page in Path(app.outdir).glob("[bn]*/**/*.html"):  # book/ and notebooks/
         text = page.read_text(encoding="utf-8")
-        made = IMAGE.sub(lambda match, page=page: sized(page, match), text)
+        made = IMAGE.sub(partial(sized, page), text)
         made = with_vectors(page, apart(page, made, Path(app.outdir) / "_images"), replaced)
         shown |= set(PNG.findall(made))
         if made != text:

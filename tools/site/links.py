@@ -74,7 +74,8 @@ def is_closed(node: Any) -> bool:
 def pieces(mention: str) -> list[tuple[str, str]]:
     """The mention cut into words and the names that they are links to: an empty one where they are none."""
     kind = re.match(r"\w*?(?=s?\s)", mention)
-    cut, end = [], 0
+    end = 0
+    cut: list[tuple[str, str]] = []
     for number in re.finditer(NUMBER, mention):
         name = f"{kind[0]} {number[0]}" if kind else f"({number[0]})"
         start = end if not cut else number.start()

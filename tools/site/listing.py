@@ -60,10 +60,10 @@ def starts(tree: ast.Module) -> dict[int, Row]:
     for name, node, inside in definitions(tree):
         if id(node) not in silent and not (inside and is_silent(node)):
             found[first_line(node)] = Row(name, node)
-    for before, node in pairwise(tree.body):
+    for before, after in pairwise(tree.body):
         kinds = ast.Import | ast.ImportFrom | Definition
-        if isinstance(before, kinds) and not isinstance(node, kinds):
-            found[first_line(node)] = Row()
+        if isinstance(before, kinds) and not isinstance(after, kinds):
+            found[first_line(after)] = Row()
     return found
 
 

@@ -70,16 +70,22 @@ def shape(node: Tag) -> tuple[Any, ...]:
     return (node.name, node.get("mathvariant"), *(map(shape, below) if below else [node.get_text(strip=True)]))
 
 
+def around(node: Tag) -> Tag:
+    """The node that this one stands in, below the whole of the page."""
+    assert node.parent is not None
+    return node.parent
+
+
 def is_base(node: Tag) -> bool:
     """Whether it carries the indices of the node around it."""
-    return node.parent.name in SCRIPTS and parts(node.parent)[0] is node
+    return around(node).name in SCRIPTS and parts(around(node))[0] is node
 
 
 def is_another(node: Tag) -> bool:
     """Whether what looks alike is part of another symbol: under a tilde, before a prime, or its index alone."""
-    around = node.parent
-    return around.name in SCRIPTS and (
-        not is_base(node) or around.get("accent") is not None or parts(around)[-1].get_text() == "′"
+    outer = around(node)
+    return outer.name in SCRIPTS and (
+        not is_base(node) or outer.get("accent") is not None or parts(outer)[-1].get_text() == "′"
     )
 
 
@@ -106,7 +112,7 @@ def mark_symbol(wanted: tuple[Any, ...], key: int, maths: list[Tag], taken: set[
             elif id(node) in taken or is_another(node):
                 continue
             while is_base(node):
-                node = node.parent
+                node = around(node)
             node["data-join"], count = str(key), count + 1
             while node.name in SCRIPTS:
                 taken.add(id(node))
@@ -119,7 +125,7 @@ def forms(symbol: str) -> set[tuple[Any, ...]]:
     r"""What a symbol looks like alone and in rows that are aligned: there ``\max`` is made in another way."""
     rows = rf"\begin{{aligned}}{symbol}\end{{aligned}}"
     alone, aligned = (BeautifulSoup(convert(latex, displaystyle=True), "html.parser") for latex in (symbol, rows))
-    return {tuple(map(shape, parts(node))) for node in (alone.math, aligned.mtd)}
+    return {tuple(map(shape, parts(node))) for node in (*alone.select("math"), *aligned.select("mtd"))}
 
 
 def mark_symbols(pairs: list[Pair], maths: list[Tag]) -> None:
@@ -262,4 +268,5 @@ def mark_code(pre: Tag, marks: list[Mark]) -> None:
             lines += code[stop:end]
         lines += "\n</span>"
         start = end + 1
-    pre.replace_with(BeautifulSoup(f"<pre>{lines}</pre>", "html.parser").pre)  # in a pre, it keeps white space
+    made = BeautifulSoup(f"<pre>{lines}</pre>", "html.parser")  # in a pre, it keeps white space
+    pre.replace_with(*made.contents)

@@ -35,7 +35,7 @@ def definitions(tree: ast.AST, within: str = "", inside: bool = False) -> Iterat
 
 def assigned(module: str) -> dict[str, int]:
     """The names that a module assigns at its top, with their lines."""
-    found = {}
+    found: dict[str, int] = {}
     for node in tree_of(module).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         found |= {target.id: node.lineno for target in targets if isinstance(target, ast.Name)}

@@ -60,7 +60,7 @@ def found_in(runs: list[str], name: str) -> dict[int, float]:
 
 
 @cache
-def compared(name: str) -> dict[tuple[str, str], evidence.Comparison]:
+def compared(name: str) -> dict[tuple[str, ...], evidence.Comparison]:
     """The comparisons of a list, by their pairs."""
     says = SAYS["lists"][name]
     others = [says["minus"]] if "minus" in says else says["runs"]
@@ -68,9 +68,9 @@ def compared(name: str) -> dict[tuple[str, str], evidence.Comparison]:
     return dict(zip(map(tuple, says["pairs"]), evidence.compare(pairs).values(), strict=True))
 
 
-def checked(line: Line, name: str, pair: list[str], verdict: str) -> evidence.Comparison:
+def checked(line: Line, name: str, pair: tuple[str, ...], verdict: str) -> evidence.Comparison:
     """The comparison of a pair, if the records say of it what the line says."""
-    found = compared(name)[tuple(pair)]
+    found = compared(name)[pair]
     if intervals.verdict(found) != verdict:
         raise ValueError(
             f"{' − '.join(pair)} of {line['expected']!r} is {found}; expected {verdict!r}, one of "
@@ -87,8 +87,8 @@ def rows_of(line: Line) -> dict[str, evidence.Comparison]:
     """
     for verdict, pairs in line.get("also", {}).items():
         for name, *pair in pairs:
-            checked(line, name, pair, verdict)
-    return {label: checked(line, name, pair, line["verdict"]) for label, (name, *pair) in line["rows"].items()}
+            checked(line, name, tuple(pair), verdict)
+    return {label: checked(line, name, tuple(pair), line["verdict"]) for label, (name, *pair) in line["rows"].items()}
 
 
 def link(line: Line) -> str:

@@ -60,7 +60,7 @@ def recorded(model: LanguageModel, vocabulary: Vocabulary) -> Recorded:
             taken[names[module]], given[names[module]] = inputs, output
 
         module.register_forward_hook(keep)
-    layer: Any = model.body[LAYER]
+    layer: Any = model.body.get_submodule(str(LAYER))
     attention: Attention = layer.attention
     logits = model(vocabulary.encode(TEXT)[None])[0, PLACE]
 
@@ -203,7 +203,8 @@ def a_sum(channel: int, factors: list[tuple[float, float]]) -> str:
 
 def settings(model: LanguageModel) -> str:
     """What the script of the page begins with, as attributes."""
-    n_layers = model.config["n_layers"]
+    config = model.config or {}
+    n_layers = config["n_layers"]
     layers = ",".join(f"{layer + 1} of {n_layers}" for layer in range(n_layers))
     given = {
         "weights": f"../_static/{models.FOLDER}/",
@@ -213,7 +214,7 @@ def settings(model: LanguageModel) -> str:
         "layer": LAYER,
         "head": HEAD,
         "layers": layers,
-        "heads": model.config["n_heads"],
+        "heads": config["n_heads"],
     }
     return " ".join(f'data-{name}="{html.escape(str(value))}"' for name, value in given.items())
 
@@ -238,5 +239,7 @@ def fill(app: Any, pagename: str, templatename: str, context: dict[str, Any], do
             pictures = "".join(map(drawn, steps[step]))
             element.append(BeautifulSoup(f'<div class="token-shown">{pictures}</div>', "html.parser"))
         else:
-            element["class"].append("token-other")  # until another model is chosen
+            element["class"] = " ".join(
+                [*element.get_attribute_list("class"), "token-other"]
+            )  # until another model is chosen
     context["body"] = str(page)

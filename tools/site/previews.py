@@ -95,9 +95,9 @@ def preview(text: str, anchor: str, page: str) -> str:
         return f"<p><b>{bare(found.find(re.compile('^h[1-6]$')))}</b></p><p>{bare(found.find('p'))}</p>"
     if found.name == "dt":  # of the package: the next element says what it is
         says = re.search(r"<p>(?!Bases: ).*?</p>", text[text.index(source) + len(source) :], re.DOTALL)
-        words = bare(BeautifulSoup(says[0], "html.parser").p) if says else ""
+        description = bare(BeautifulSoup(says[0], "html.parser").p) if says else ""
         name = found.select_one(".descname") or found
-        return f"<p><code>{escape(name.get_text().strip())}</code></p><p>{words}</p>"
+        return f"<p><code>{escape(name.get_text().strip())}</code></p><p>{description}</p>"
     if found.name == "tr":
         return "".join(f"<p>{bare(cell)}</p>" for cell in found.select("td, th"))
     return f"<p>{bare(found.find('p') or found)}</p>"
@@ -105,7 +105,7 @@ def preview(text: str, anchor: str, page: str) -> str:
 
 def papers(text: str) -> dict[str, str]:
     """The id of each entry of the bibliography, by each address in it."""
-    found = {}
+    found: dict[str, str] = {}
     for place in re.finditer(r'<div class="citation" id="(\w+)"', text):
         for address in re.findall(r'class="reference external" href="([^"]*)"', element(text, place[1])):
             found.setdefault(PREFIX.sub("", address), place[1])
@@ -158,7 +158,8 @@ def write(app: Any, error: Exception | None) -> None:
         for f in SHOWN
         for path in site.glob(f"{f}**/*.html")
     }
-    cited, wanted = papers(texts["book/bibliography.html"]), defaultdict(set)
+    cited = papers(texts["book/bibliography.html"])
+    wanted: dict[str, set[str]] = defaultdict(set)
     for page, text in texts.items():
         (site / page).write_text(mark(page, text, cited, wanted), encoding="utf-8")
     for page, anchors in wanted.items():

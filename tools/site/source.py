@@ -104,9 +104,10 @@ def named_in_tests() -> dict[str, list[str]]:
         imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
         known = {alias.name for node in imports for alias in node.names}
         for test in tree.body:
-            used = ours & named(test, known) if getattr(test, "name", "").startswith("test_") else set()
-            for name in used:
-                found.setdefault(name, []).append((len(used), test.name))
+            if isinstance(test, Definition) and test.name.startswith("test_"):
+                used = ours & named(test, known)
+                for name in used:
+                    found.setdefault(name, []).append((len(used), test.name))
     return {name: [test for _, test in sorted(tests)] for name, tests in found.items()}
 
 

@@ -28,7 +28,8 @@ def stacked(table: re.Match[str]) -> str:
     headings = [" ".join(heading.get_text().split()) for heading in made.select("thead th")]
     if len(headings) < LEAST:
         return table[0]
-    made.table["class"] += ["stacks"]
+    for whole in made.select("table"):
+        whole["class"] = " ".join([*whole.get_attribute_list("class"), "stacks"])
     for kind, role in ROLES.items():
         for element in made.select(kind):
             element["role"] = role

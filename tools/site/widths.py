@@ -20,7 +20,7 @@ COLUMNS = 5  # of a table of words, or four of which one has names of the code, 
 
 def results(html: str) -> int:
     """How wide a table of results is, in characters: its headings break, the rest does not."""
-    table = BeautifulSoup(html, "html.parser").table
+    table = BeautifulSoup(html, "html.parser")
     rows = [[len(cell.get_text()) for cell in row.select("th, td")] for row in table.select("tbody tr")]
     words = [max(map(len, re.split(r"[ -]", cell.get_text()))) for cell in table.select("thead th")]
     return sum(max(column) + SPACE for column in zip(words, *rows, strict=True))

@@ -4,7 +4,8 @@ What is notable:
 - any function that makes a module from a vocabulary size will do; what would make the result worthless is refused;
 - both sides get a rate of their own, the same seeds and batches, schedules that end, and equal time;
 - both sides may leave layers out: where one may not, its card says so and claims less;
-- the minutes are kept, but for two seeds of each side: what does not fit any more is left out, and the card says what.
+- the minutes are kept, but for two seeds of each side: what does not fit any more is left out, and the card says what;
+- who gives steps and seeds in place of minutes gets them, however busy the machine is.
 
 The sides are made by :mod:`.sides`, the plan by :mod:`.plan`, the verdicts by :mod:`.judgment`.
 """
@@ -28,7 +29,7 @@ from ..files import locked
 from ..training.corpus import Corpus, load_corpus
 from ..training.loop import Optimizer
 from .judgment import Judgment, judge, save_figure
-from .plan import FEWEST_SEEDS, VERDICT_SEEDS, Plan, check_text, fingerprint, make_plan
+from .plan import FEWEST_SEEDS, FEWEST_STEPS, VERDICT_SEEDS, Plan, blocks_in, check_text, fingerprint, make_plan
 from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
 from .screening import LeakError
@@ -45,7 +46,9 @@ def compare(
     build: Build | str,
     against: Build | str = "transformer",
     *,
-    minutes: float = 30.0,
+    minutes: float | None = None,
+    steps: int | None = None,
+    seeds: int | None = None,
     out: Path | str | None = None,
     corpus: str = "shakespeare-with-test",
     subwords: int | None = None,
@@ -67,7 +70,9 @@ def compare(
             function takes ``n_layers``, with a default, the depth is tried too; where it takes ``max_seq_len``, it is
             told.
         against: likewise.
-        minutes: that it may take; fewer minutes are fewer steps and seeds.
+        minutes: that it may take, 30 where no steps are given; fewer minutes are fewer steps and seeds.
+        steps: of each run at equal steps, in place of minutes: then it takes as long as it takes.
+        seeds: how many, where steps are given, from 2 to 5; by default the 3 that a verdict takes.
         out: the folder for plan, records, figure and card; None makes a new one under ``runs/``.
         corpus: a name or a path for :func:`load_corpus`.
         subwords: how many byte pairs the text is read as; None for characters.
@@ -78,10 +83,20 @@ def compare(
 
     Raises:
         LeakError: if an output reads what it is to predict; ``leaks.png`` in the folder is its map.
-        TypeError, ValueError: for what cannot be compared, or too few minutes; the message says what to do.
+        TypeError, ValueError: for what cannot be compared, or too few minutes, steps or seeds; the message says what
+            to do.
         FloatingPointError: if a model at its best rate breaks down.
     """
-    require_number("minutes", minutes)
+    if steps is None:
+        require(seeds is None, "seeds", seeds, "none without steps: minutes choose both")
+        minutes = 30.0 if minutes is None else minutes
+        require_number("minutes", minutes)
+    else:
+        require(minutes is None, "minutes", minutes, "none where steps are given")
+        seeds = VERDICT_SEEDS if seeds is None else seeds
+        require_int("steps", steps, at_least=FEWEST_STEPS)
+        require_int("seeds", seeds, at_least=FEWEST_SEEDS)
+        require(seeds <= len(SEEDS), "seeds", seeds, f"at most {len(SEEDS)}")
     for name, value, least in (("seq_len", seq_len, 2), ("batch_size", batch_size, 1)):
         require_int(name, value, at_least=least)
     require_known("optimizer", optimizer, get_args(Optimizer))
@@ -90,7 +105,7 @@ def compare(
     require(out is not None or processes == 1, "out", out, "a folder that all processes share")
     sides = {"baseline": Side.of("against", against), "variant": Side.of("build", build)}
     text = load_corpus(corpus, subwords=subwords)
-    check_text(text, seq_len, minutes)
+    check_text(text, seq_len, blocks_in(minutes, steps))
     asked: dict[str, Any] = {
         "variant": sides["variant"].source,
         "baseline": sides["baseline"].source,
@@ -103,6 +118,8 @@ def compare(
         "processes": processes,
         "optimizer": optimizer,
     }
+    if steps is not None:
+        asked |= {"steps": steps, "seeds": seeds}
     folder = Path(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}")
     if show_progress:
         print("Looking for leaks, and timing a step of each side …", flush=True)
@@ -191,6 +208,8 @@ class Clock:
 
     def is_enough_for(self, trial: Trial) -> bool:
         """Whether a run still fits; of a run that tunes, whether the seeds that a verdict takes fit after it."""
+        if self.plan.minutes is None:
+            return True
         needed = self.plan.expected(trial.entry, trial.role)
         if trial.role == "tuning":
             round_of_seeds = sum(self.plan.expected(entry, "reported") for entry in self.plan.entries.values())
@@ -237,9 +256,13 @@ def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show
 
     def execute(trial: Trial) -> None:
         if show_progress:
-            left = max(0.0, plan.minutes - clock.spent() / 60)
             what = f"{trial.role}: {trial.entry.name}, {trial.entry.steps:,} steps, rate {trial.rate:g}"
-            print(f"{what}, seed {trial.seed}; at most {left:.1f} minutes left", flush=True)
+            left = (
+                ""
+                if plan.minutes is None
+                else f"; at most {max(0, plan.minutes - clock.spent() / 60):.1f} minutes left"
+            )
+            print(f"{what}, seed {trial.seed}{left}", flush=True)
         began = time.monotonic()
         record = execute_trial(plan.study, trial, build, show_progress=show_progress)
         used = {"shard": index, "seconds": round(time.monotonic() - began, 2)}

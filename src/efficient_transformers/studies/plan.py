@@ -1,4 +1,4 @@
-"""What a comparison will do, made from the minutes that it is given.
+"""What a comparison will do, made from the minutes, or the steps and seeds, that it is given.
 
 What is notable:
 - a step of each side, whole and of half its depth, is timed in turn before anything is promised;
@@ -33,7 +33,7 @@ from .protocol import SEEDS, Entry, Pair, Study
 from .sides import Side
 
 SHORTEST = 4096  # tokens of a part of the text
-BLOCKS, SHORT = 56, 10.0  # of text that each score is of, a quarter of them in so few minutes
+BLOCKS, SHORT = 56, 10.0  # of text that each score is of, a quarter of them in fewer minutes, or than ENOUGH_STEPS
 FEWEST_SEEDS, VERDICT_SEEDS = 2, 3  # that have a spread; that a verdict takes: two, each luckily tuned, agree too often
 FEWEST_STEPS, ENOUGH_STEPS = 20, 200  # below which nothing is judged; below which more than three seeds are given up
 TUNING = 8.0  # runs that the choice of a rate takes: five, and six more where the curve is not smooth
@@ -53,7 +53,7 @@ class Plan:
         variant, baseline: the sources of the sides.
         checksums: of their files, or of what they make, and of the text.
         corpus, subwords, seq_len, batch_size: as for :class:`.protocol.Entry`.
-        minutes: all that it may take.
+        minutes: all that it may take; None where steps and seeds were given.
         processes: that share it.
         depths: of the sides, where they can be chosen.
         seconds: of a step, by side, and of one of half its depth; measured in turn.
@@ -73,7 +73,7 @@ class Plan:
     subwords: int | None
     seq_len: int
     batch_size: int
-    minutes: float
+    minutes: float | None
     processes: int
     depths: dict[str, int]
     seconds: dict[str, float]
@@ -152,7 +152,7 @@ class Plan:
     @property
     def blocks(self) -> int:
         """How many blocks of text each score is of."""
-        return blocks_in(self.minutes)
+        return blocks_in(self.minutes, self.steps)
 
     def scoring(self, role: str) -> float:
         """What the scores of a run cost, in steps: a token that is read costs a third of one that is trained on."""
@@ -172,11 +172,13 @@ class Plan:
         return whole * ((1 + ratio + len(self.depths)) * tuned + extra) / self.processes
 
     def settled(self) -> Plan:
-        """With the steps and seeds that the minutes are enough for.
+        """With the steps and seeds that the minutes are enough for, or that were given.
 
         Raises:
             ValueError: if they are not enough for anything.
         """
+        if self.minutes is None:
+            return self
         room = 60 * self.minutes * MARGIN - self.looked
         whole = [(seeds, TUNING) for seeds in range(len(SEEDS), FEWEST_SEEDS - 1, -1)]
         for seeds, rates in (*whole, (FEWEST_SEEDS, len(RATES))):
@@ -194,7 +196,8 @@ class Plan:
 
     def __str__(self) -> str:
         depth = " Both are tried at half their depth too." if len(self.depths) == 2 else ""
-        about = min(self.minutes, (self.looked + self.cost(self.steps, self.seeds)) / 60)
+        about = (self.looked + self.cost(self.steps, self.seeds)) / 60
+        about = about if self.minutes is None else min(self.minutes, about)
         each = [f"{name} {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()]
         return (
             f"{self.variant} against {self.baseline}: {self.steps:,} steps of {self.batch_size} × {self.seq_len}, "
@@ -223,12 +226,13 @@ class Plan:
         return wider + ("" if self.seeds >= VERDICT_SEEDS else f" No verdict: that takes {VERDICT_SEEDS} seeds.")
 
 
-def blocks_in(minutes: float) -> int:
-    """How many blocks of text each score is of, in so many minutes."""
-    return BLOCKS if minutes >= SHORT else BLOCKS // 4
+def blocks_in(minutes: float | None, steps: int | None) -> int:
+    """How many blocks of text each score is of, in so many minutes, or where none are given, after so many steps."""
+    is_long = minutes >= SHORT if minutes is not None else (steps or 0) >= ENOUGH_STEPS
+    return BLOCKS if is_long else BLOCKS // 4
 
 
-def check_text(corpus: Corpus, seq_len: int, minutes: float) -> None:
+def check_text(corpus: Corpus, seq_len: int, blocks: int) -> None:
     """Raise ValueError unless each part of a text is long enough, and can be scored in contexts of ``seq_len``."""
     for part in ("train", "validation", "test"):
         tokens = getattr(corpus, part)
@@ -237,7 +241,7 @@ def check_text(corpus: Corpus, seq_len: int, minutes: float) -> None:
         what = f"the {part} part of {corpus.name!r}"
         require(len(tokens) >= SHORTEST, what, len(tokens), f"at least {SHORTEST:,} tokens")
         if part != "train":
-            block_starts(len(tokens), min(BLOCK * blocks_in(minutes), len(tokens) - 2 * BLOCK), seq_len)
+            block_starts(len(tokens), min(BLOCK * blocks, len(tokens) - 2 * BLOCK), seq_len)
 
 
 def seconds_per_step(
@@ -322,7 +326,7 @@ def fingerprint(side: Side, vocab_size: int, seq_len: int) -> str | None:
 
 
 def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> Plan:
-    """Look at both sides, time them, and choose steps and seeds for the minutes.
+    """Look at both sides, time them, and choose steps and seeds for the minutes where none were given.
 
     Raises:
         TypeError, ValueError: as for :func:`look_first` and :meth:`Plan.settled`.
@@ -340,13 +344,11 @@ def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> 
     seconds = seconds_per_step(models, corpus, seq_len, batch_size, asked["optimizer"])
     looked = time.monotonic() - began
     plan = Plan(
-        **asked,
+        **{"steps": 0, "seeds": 0} | asked,
         depths=depths,
         seconds=seconds,
         sizes=sizes,
         looked=looked,
-        steps=0,
-        seeds=0,
         remarks=remarks,
         rates={},
     )
