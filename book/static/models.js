@@ -668,7 +668,8 @@ const KNOWN = {
   activation: Object.keys(ACTIVATIONS), convolve: ["", "q", "k", "v", "qk", "qv", "kv", "qkv"],
   sharing: ["heads", "none", "all"], shortening: ["average", "linear", "attention"],
   up_sampling: ["naive", "linear", "attention"], pooling: ["average", "linear"], expansion: ["naive", "linear"],
-  layer: ["transformer", "primer-ez"], gate: ["split", "whole", "additive", "linear"], weight: ["dense", "toeplitz"], start: ["open", "shut"],
+  layer: ["transformer", "primer-ez"], gate: ["split", "whole", "additive", "linear"], weight: ["dense", "toeplitz"],
+  start: ["open", "shut"],
 };
 
 /** Tokens to logits: embedding, body, LayerNorm, and the embedding matrix once more. */

@@ -226,3 +226,16 @@ def test_a_study_has_its_parts(name):
 def test_the_readme_names_every_chapter_and_study():
     text = (run_notebooks.ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in run_notebooks.notebooks() if f"](book/{name}.md)" not in text] == []
+
+
+def test_a_start_that_is_shut_is_told_in_one_section_and_one_study():
+    """Everywhere else a gate starts open, as in the paper, and no word has to say so."""
+    said = re.compile(r"\b(open|shut)[- ](gate|start)|\b(from|starts?|started) (open|shut)|shut at first|\bb = [01]\b")
+    told = {
+        part.splitlines()[0]
+        for name in run_notebooks.notebooks()
+        if name != "studies/s4-gates"
+        for part in (run_notebooks.ROOT / "book" / f"{name}.md").read_text(encoding="utf-8").split("\n## ")
+        if said.search(part)
+    }
+    assert told == {"5.4 The start, and whether it matters"}

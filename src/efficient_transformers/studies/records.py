@@ -194,7 +194,8 @@ def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 # The name that is shown, where a record has another. "gMLP" is the form of the paper's text models, whose matrix is
-# Toeplitz; up to version 2 of the protocol it was the dense one, and "split" a gMLP among the kinds of gates.
+# Toeplitz; up to version 2 of the protocol it was the dense one, and "split" a gMLP among the kinds of gates. "b = 0"
+# names a start that is shut.
 DENSE = "dense gMLP"
 NAMES: dict[tuple[int, str], str] = {
     (1, "gMLP"): DENSE,
@@ -236,7 +237,7 @@ NAMES: dict[tuple[int, str], str] = {
 def model_name(record: Record) -> str:
     """The name that is shown for a run's model: without the budget that a run at equal time or work has in its name."""
     name = re.sub(", equal (time|work)$", "", record["run"]["name"])
-    return NAMES.get((record.get("protocol", 1), name), name)
+    return NAMES.get((record.get("protocol", 1), name), name).replace("b = 0", "shut at first")
 
 
 def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, dict[int, float]], dict[str, Record]]:
