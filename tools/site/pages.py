@@ -54,6 +54,7 @@ SECTIONS = {  # what a chapter explains without the package's name
     "Metrics": "1.7",
     "Vocabulary": "1.6",
     "parameter_groups": "1.7",
+    "muon": "scaling-out",
     "PrimerEZFamily": "2.5",
     "PrimerFamily": "3.5",
     "ShiftRight": "4.2",
