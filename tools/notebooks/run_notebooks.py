@@ -105,15 +105,15 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
         coalesce_streams=True,  # how often a kernel flushes depends on the machine
         resources={"metadata": {"path": str((ROOT / "notebooks" / name).parent)}},
     )
+    client.comm_open_handlers["jupyter.widget"] = lambda message: None  # what is drawn in a panel is the cell's output
     start = time.perf_counter()
     with client.setup_kernel():
         client.kc.execute(pictures.MEASURE, silent=True)
         for i, cell in enumerate(tqdm(notebook.cells, desc=name, unit="cell")):
             client.execute_cell(cell, i)
-            # Only its own kernel can move a panel of ipywidgets: what it shows at first is stored in its place.
-            if shown := [output for panel in client.comm_objects.values() for output in panel.outputs]:
-                cell.outputs = [o for o in cell.outputs if PANEL not in o.get("data", {})] + shown
-                client.comm_objects.clear()
+            # Only its own kernel can move a panel of ipywidgets: what that shows at first is stored, and no widget.
+            if cell.cell_type == "code":
+                cell.outputs = [output for output in cell.outputs if PANEL not in output.get("data", {})]
     peak = int(notebook.cells.pop().outputs[0].text)
     return time.perf_counter() - start, peak / (2**30 if sys.platform == "darwin" else 2**20)
 
