@@ -37,6 +37,7 @@ from .training.corpus import Corpus, load_corpus
 from .training.evaluation import evaluate
 from .training.execution import Execution
 from .training.loop import Metrics, TrainingConfig, train
+from .training.runs import load, save
 from .training.subwords import BytePairVocabulary
 from .training.tokens import ByteVocabulary, Vocabulary
 
@@ -84,6 +85,7 @@ __all__ = [
     "generate",
     "initialize",
     "leak_map",
+    "load",
     "load_corpus",
     "model_names",
     "parse_hierarchy",
@@ -92,6 +94,7 @@ __all__ = [
     "pretrained_snapshots",
     "receptive_field",
     "rotate",
+    "save",
     "shape_trace",
     "swap_rotary_pairing",
     "train",

@@ -74,7 +74,13 @@ def test_the_solution_is_right_and_says_one_thing_more_and_no_answer_is_no_verdi
     out = verdict(number, SOLVED[number], capsys)
     assert re.fullmatch(r"right: .{40,220}\n", out), out
     check(number, None)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "no answer yet: put yours in the place of None, and run this cell again\n"
+
+
+def test_an_up_sampling_that_keeps_all_vectors_is_right_and_told_so(capsys):
+    all_kept = SOLVED["4.5"].replace("(self.t - 1) // self.k)", "0)").replace("have[:, -1:]", "have")
+    told = "right: in any pieces the same as at once, though you keep 4 vectors, of which the last is enough"
+    assert verdict("4.5", all_kept, capsys).startswith(told)
 
 
 REACHED = {  # what the texts of the exercises say of their trainings

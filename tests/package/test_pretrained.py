@@ -11,7 +11,17 @@ from helpers import randomize
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from efficient_transformers import LanguageModel, Stack, build_model, model_names, saving
+from efficient_transformers import (
+    ByteVocabulary,
+    LanguageModel,
+    Stack,
+    Vocabulary,
+    build_model,
+    load,
+    model_names,
+    save,
+    saving,
+)
 from efficient_transformers.models import VARIATIONS
 
 SIZES = {"vocab_size": 9, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_seq_len": 20, "dropout": 0.25}
@@ -416,3 +426,22 @@ def test_what_is_not_on_the_hub_has_no_revision(saved):
     for folder in (saved, "primer-ez"):
         with pytest.raises(ValueError, match=f"^revision is 'v1.0'; expected None: '{folder}' "):
             LanguageModel.from_pretrained(folder, revision="v1.0")
+
+
+@pytest.mark.parametrize("vocabulary", [Vocabulary("abc"), ByteVocabulary()], ids=["characters", "bytes"])
+def test_a_model_and_its_vocabulary_come_back_together(tmp_path, vocabulary):
+    model = build_model("primer-ez", **{**SIZES, "vocab_size": len(vocabulary)}).eval()
+    save(str(tmp_path / "made" / "model"), model, vocabulary)
+    restored, found = load(str(tmp_path / "made" / "model"))
+    tokens = torch.randint(len(vocabulary), (1, 5))
+    assert torch.equal(restored(tokens), model(tokens))
+    assert found.identity == vocabulary.identity
+    assert load("primer-ez")[1].decode(torch.tensor([1])), "one that ships, by its name"
+
+
+def test_a_vocabulary_of_another_size_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="the size of the vocabulary is 3; expected 9, as the model has"):
+        save(tmp_path / "model", some_model(), Vocabulary("abc"))
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(ValueError, match="expected a model made by build_model"):
+        save(tmp_path / "model", LanguageModel(Stack([]), vocab_size=3, d_model=8, max_seq_len=4), Vocabulary("abc"))

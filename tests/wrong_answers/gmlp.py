@@ -4,7 +4,7 @@ from efficient_transformers import train
 def answer(model, corpus, config):
     near = {near}
     for block in {blocks}:
-        block.gate.weight.data *= near
+        {cut}
         {hook}
     return train(model, corpus, config, show_progress=False)[-1]["validation_loss"]
 """
@@ -14,9 +14,10 @@ def four(
     near="torch.arange(64) < 4",
     hook="block.gate.weight.register_hook(lambda gradient: gradient * near)",
     blocks="model.body",
+    cut="block.gate.weight.data *= near",
 ):
     """A wrong function for exercise 5.6."""
-    return FOUR.format(near=near, hook=hook, blocks=blocks)
+    return FOUR.format(near=near, hook=hook, blocks=blocks, cut=cut)
 
 
 WRONG: dict[str, list[tuple[str, str]]] = {
@@ -38,6 +39,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "def answer(weight, x):\n    return weight.tril() @ F.layer_norm(x, x.shape[1:])",
             "something mixes all tokens",
         ),
+        (
+            "def answer(weight, x):\n    return weight.tril(-1) @ F.layer_norm(x, x.shape[2:])",
+            "a token may read itself",
+        ),
     ],
     "5.2": [
         (
@@ -58,6 +63,14 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             "def answer(kernel):\n    t = torch.arange(len(kernel))\n    return kernel[(t[:, None] - t).abs()]",
             "your matrix is symmetric",
+        ),
+        (
+            "def answer(kernel):\n    t = torch.arange(len(kernel))\n    return kernel[t - t[:, None]].tril()",
+            "your index is below 0 in the past, where it reads from the end",
+        ),
+        (
+            "def answer(kernel):\n    t = torch.arange(len(kernel))\n    return kernel[(t[:, None] - t).clamp(min=0)]",
+            "all the future gets kernel[0]",
         ),
         ("def answer(kernel):\n    return kernel.expand(5, 5)", "your matrix at [0, 1] is 2; expected 0"),
     ],
@@ -175,6 +188,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             four(near="torch.arange(64) < 5"),
             "the gate of block 0 reads 4 characters back; expected 3, which with its own are 4",
         ),
+        (four(cut="pass"), "their gradients are stopped, but the weights keep the values that they start with"),
         (four(hook="pass"), "weights that are set to 0 once learn again"),
         (four(blocks="model.body[1:]"), "the gate of block 0 reads 11 characters back"),
         (four(near="torch.isin(torch.arange(64), torch.tensor([0, 3]))"), "but skips some of those between"),

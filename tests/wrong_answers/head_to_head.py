@@ -8,6 +8,23 @@ def answer(model, corpus, config):
     return train(model, corpus, config, show_progress=False)[-1]["validation_loss"]
 """
 
+CROSSING = """
+def answer(lengths, target):
+    s = {order}
+    if lengths[s[0]] <= target:
+        return s[0]
+    for a, b in {pairs}:
+        if lengths[b] <= target < lengths[a]:
+            w = (lengths[a] - target) / (lengths[a] - lengths[b])
+            return a ** (1 - w) * b**w
+    return math.inf
+"""
+
+
+def crossing(order="sorted(lengths)", pairs="zip(s, s[1:])"):
+    """A wrong function for exercise 6.4."""
+    return CROSSING.format(order=order, pairs=pairs)
+
 
 def gated(made, start="initialize(model.body)", layers="model.body"):
     """A wrong function for exercise 6.5."""
@@ -83,6 +100,15 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "    return sum(x >= o for x in s) / len(s)",
             "another choice of signs has the same sum, and rounding puts it below: leave room",
         ),
+        (
+            "from scipy import stats\ndef answer(d):\n    return stats.ttest_1samp(d, 0).pvalue if len(d) > 1 else 1.0",
+            "Student's test, which supposes a bell curve",
+        ),
+        (
+            "def answer(d):\n    n, k = len(d), sum(x > 0 for x in d)\n"
+            "    tail = sum(math.comb(n, i) for i in range(min(k, n - k) + 1)) / 2**n\n    return min(1.0, 2 * tail)",
+            "that counts signs and forgets sizes",
+        ),
         ("def answer(d):\n    return None", "is None, of the type NoneType; expected a number"),
         ("def answer(d):\n    return 0.5", "your p-value is 0.5; expected 0.0625"),
     ],
@@ -95,6 +121,8 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "not in their logarithm",
         ),
         ("def answer(lengths, target):\n    return min(lengths)", "expected 707.107"),
+        (crossing(order="list(lengths)"), "the dictionary is in any order, and begins with its longest run; sort it"),
+        (crossing(pairs="reversed(list(zip(s, s[1:])))"), "passes the target twice; the first time counts"),
         (
             "def answer(lengths, target):\n    s = sorted(lengths)\n"
             "    for a, b in zip(s, s[1:]):\n        w = (lengths[a] - target) / (lengths[a] - lengths[b])\n"

@@ -51,6 +51,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ),
         ("def answer(x, short, k):\n    return short[:, torch.arange(x.shape[1]) // k]", "lacks x"),
         ("def answer(x, short, k):\n    return x + short", "choose one vector of short for each token, 8 in all"),
+        ("def answer(x, short, k):\n    return x.add_(short[:, torch.arange(x.shape[1]) // k])", "changed x in place"),
         ("def answer(x, short, k):\n    return x", "(128 of 128 numbers differ)"),
     ],
     "4.2": [
@@ -140,7 +141,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ),
         (
             up_sampling("return x + short[:, torch.arange(x.shape[1]) // self.k]"),
-            "at the piece of tokens 3 to 3, pieces of [3, 1, 1, 4, 2], which completes no window: read the last vector",
+            "This piece completes no window: its tokens read the last vector of an earlier piece",
         ),
         (
             up_sampling(
@@ -165,7 +166,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
                 "self.t += x.shape[1]",
                 "return x + short[:, t // self.k - first]",
             ),
-            "which completes no window: read the last vector of before",
+            "at tokens 3 to 3, pieces of [3, 1, 1, 4, 2], your answer stopped in line",
         ),
     ],
     "4.6": [

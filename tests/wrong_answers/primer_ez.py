@@ -41,7 +41,7 @@ class Shift(nn.Module):
 
 def answer(model, corpus, config):
     for layer in {layers}:
-        layer.{norm} = nn.Sequential(layer.{norm}, Shift())
+        layer.{norm} = nn.Sequential({order})
     return train(model, corpus, config, show_progress=False)[-1]["validation_loss"]
 """
 
@@ -52,9 +52,10 @@ def shift(
     parts="[now, late]",
     norm="norm1",
     layers="model.body",
+    order="layer.{norm}, Shift()",
 ):
     """A wrong function for exercise 2.6."""
-    return SHIFT.format(names=names, late=late, parts=parts, norm=norm, layers=layers)
+    return SHIFT.format(names=names, late=late, parts=parts, norm=norm, layers=layers, order=order.format(norm=norm))
 
 
 WRONG: dict[str, list[tuple[str, str]]] = {
@@ -68,6 +69,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "your convolution sees 1 token of the future",
         ),
         (REPAIR.format(padding="(0, 0, W - 1, 0)", kernel="weight"), "the kernel is laid the wrong way round"),
+        (REPAIR.format(padding="(0, 0, W - 1, 0)", kernel="weight.flip(0)"), "each channel the kernel of another"),
         (
             REPAIR.format(padding="(W - 1, 0)", kernel="weight.flip(1)"),
             "F.pad begins with the last dimension: (W - 1, 0) pads the channels, (0, 0, W - 1, 0) the tokens",
@@ -128,11 +130,21 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "you remember outputs",
         ),
         (MEMORY.format(result="y, seen[:, -(W - 1):]"), "with W = 1 this is [:, -0:], which is everything"),
+        (
+            MEMORY.format(result="y, seen[:, T:]").replace("weight[:, j]", "weight.flip(1)[:, j]"),
+            "the kernel is laid the wrong way round",
+        ),
+        (
+            MEMORY.format(result="y, F.pad(y, (0, 0, W - 1, 0))[:, T:]"),
+            "you remember outputs",
+        ),
         (MEMORY.format(result="y"), "expected a pair: output, past"),
     ],
     "2.6": [
         (shift(late="F.pad(before, (0, 0, 0, 1))[:, 1:]"), "comes one token early, which is the future"),
-        (shift(late="before.roll(1, 1)"), "it computes something else"),
+        (shift(late="before.roll(1, 1)"), "`roll` brings the last token before the first, which is a leak"),
+        (shift(order="Shift(), layer.{norm}"), "you shift what enters the norm"),
+        (shift(late="2 * before"), "it computes something else"),
         (shift(parts="[now, before]"), "computes what it computed before"),
         (shift(names="before, now", parts="[late, now]"), "the first half of the channels is late"),
         (shift(norm="norm2"), "the shift stands in front of the feed-forward network"),

@@ -35,15 +35,18 @@ class Near(MultiHeadAttention):
 def answer(model, corpus, config):
     for layer in {layers}:
         near = Near(64, 4)
-        near.load_state_dict(layer.attention.state_dict())
+        {weights}
         layer.attention = near
     return train(model, corpus, config, show_progress=False)[-1]["validation_loss"]
 """
 
 
-def near(seen=".tril().triu(-3)", options="", layers="model.body"):
-    """A wrong function for exercise 1.6, by its mask, a further option and the layers that it changes."""
-    return NEAR.format(seen=seen, options=options, layers=layers)
+KEPT = "near.load_state_dict(layer.attention.state_dict())"
+
+
+def near(seen=".tril().triu(-3)", options="", layers="model.body", weights=KEPT):
+    """A wrong function for exercise 1.6, by its mask, a further option, the layers that it changes, their weights."""
+    return NEAR.format(seen=seen, options=options, layers=layers, weights=weights)
 
 
 TRAIN = "from efficient_transformers import train\n\ndef answer(model, corpus, config):\n    "
@@ -88,22 +91,25 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("def answer(x): return torch.cat([2 * x[:, :9], x[:, 9:]], dim=1)", "other vectors, and their sum"),
         (
             "def answer(x): return torch.cat([x[:, :9].sort(dim=1).values, x[:, 9:]], dim=1)",
-            "move whole tokens",
+            "channels moved between tokens",
         ),
+        ("def answer(x): return x.sort(dim=1).values", "channels moved between tokens"),
+        ("def answer(x): return x.flip(2)", "channels moved within their tokens"),
         ("def answer(x): return x[:, 1:]", "a tensor (1, 10, 32)"),
     ],
     "1.3": [
-        ("def answer(L, H, D, T): return L * D * T", "you count 210; expected 420: a key and a value are kept"),
+        ("def answer(L, H, D, T): return L * D * T", "you count 210: a key and a value are kept"),
         ("def answer(L, H, D, T): return 2 * L * H * D * T", "the heads share the D channels"),
         ("def answer(L, H, D, T): return 3 * L * D * T", "queries are asked once"),
         ("def answer(L, H, D, T): return 8 * L * D * T", "you count bytes, 4 for each number"),
         ("def answer(L, H, D, T): return 2 * D * T", "for 3 layers"),
         ("def answer(L, H, D, T): return 2 * L * D", "every token is kept"),
-        ("def answer(L, H, D, T): return L + H", "you count 8; expected 420"),
+        ("def answer(L, H, D, T): return L + H", "you count 8: which numbers does one layer keep of one token?"),
     ],
     "1.4": [
         ("def answer(T, w): return torch.ones(T, T).tril().triu(1 - w)", "expected torch.bool"),
         ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril().triu(-w)", "holds w + 1 tokens"),
+        ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril().triu(2 - w)", "holds w - 1 tokens"),
         ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril()", "no lower edge"),
         ("def answer(T, w): return torch.ones(T, T, dtype=torch.bool).tril(w - 1).triu(1 - w)", "into the future"),
         ("def answer(T, w): return ~torch.ones(T, T, dtype=torch.bool).tril().triu(1 - w)", "where it is seen"),
@@ -150,6 +156,8 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             "in layer 0 a character sees 4 characters back; expected 3, which with itself are 4",
         ),
         (near(".triu(-3)"), "in layer 0 a character sees its future"),
+        (near(weights="pass"), "train from weights of their own"),
+        (near(weights="nn.init.zeros_(near.output.weight)"), "train from weights of their own"),
         (near(layers="model.body[:1]"), "in layer 1 a character sees the whole text before it"),
         (near(options=", scale=1.0"), "are not the attention that they were"),
         (TRAIN + "return train(model, corpus, config)", "you return a Metrics; expected a number"),

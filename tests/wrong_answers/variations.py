@@ -67,6 +67,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("def answer(W, dilations): return (W - 1) * sum(dilations)", "the current token counts too"),
         ("def answer(W, dilations): return 1 + W * sum(dilations)", "W weights reach back W − 1 steps"),
         ("def answer(W, dilations): return 1 + (W - 1) * max(dilations)", "the largest alone is too little"),
+        ("def answer(W, dilations): return 1 + (W - 1) * sum(d - 1 for d in dilations)", "a step goes δ tokens back"),
         ("def answer(W, dilations): return W ** len(dilations)", "back through each convolution"),
     ],
     "3.4": [
@@ -80,6 +81,8 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (fft(more=""), "treats the text as a circle"),
         (fft(conj=".conj()"), "sees the future"),
         (fft(turned=".flip(1)"), "the wrong way round"),
+        (fft().replace("[:, : x.shape[1]]", "[:, -x.shape[1] :]"), "you keep the last T of 11 tokens"),
+        ("def answer(x, weight):\n    " + SHIFTED, "no transform made them"),
         (fft(keep="n"), "keep the first T = 9"),
         ("def answer(x, weight): return 2 * x", "numbers differ"),
         (fft().replace("(y, n, dim=1)", "(y, dim=1)"), "irfft assumes an even one"),
@@ -88,7 +91,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (freeze("module.requires_grad_(True)"), "a kernel's weight has moved by"),
         (freeze(where="model.body[:1].modules()"), "freeze the kernels of all layers"),
         (freeze(where="model.body.modules()", which="True"), "more than the kernels is frozen"),
-        (freeze("nn.init.zeros_(module.weight).requires_grad_(False)"), "a kernel's weight has moved by"),
+        (
+            freeze("nn.init.zeros_(module.weight).requires_grad_(False)"),
+            "a kernel's weight is set to another one, 0.500 away, before the training",
+        ),
         (
             freeze("w = module.weight.data; del module.weight; module.register_buffer('weight', w)"),
             "the model has other parameters than before",

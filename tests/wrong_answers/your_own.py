@@ -32,6 +32,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (model(LAYER, LAYER), "no SpatialGatingUnit"),
         (model(GATE, GATE, GATE, GATE), "no MultiHeadAttention"),
         (model(LAYER, GATE), "expected at most 5 % between them"),
+        (model(GATE, GATE, LAYER), "your layers are gate, gate, attention, which do not take turns"),
         (model(GATE, LAYER, GATE, vocab="64"), "your model fails on tokens"),
         (model(SEES_ALL, LAYER, SEES_ALL), "your model leaks at length 64"),
         ("def answer(vocab_size):\n    return vocab_size", "expected a torch.nn.Module"),
@@ -66,6 +67,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
             MIXER.format(mixed="F.pad(x, (0, 0, 1, 0))[:, :-1]"),
             "output 5 is another: does each layer get the cache?",
         ),
+        ("def answer(d_model):\n    return nn.Identity()", "no nn.Linear called output"),
         ("def answer(d_model):\n    return 5", "your function returns no module"),
     ],
     "7.4": [

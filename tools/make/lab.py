@@ -3,6 +3,8 @@
 What is notable:
 - the copy, ``mine/``, lies beside ``notebooks/``, and what a reader has there is never written over;
 - JupyterLab has an environment of its own, ``.lab``; its kernel is that of ``.venv``;
+- it saves what the panels of ipywidgets hold, which JupyterLab by itself does not: opened again, without a kernel, a
+  panel is there as it was left;
 - one thread, unless OMP_NUM_THREADS says otherwise: on a busy machine more of them wait for each other.
 """
 
@@ -18,6 +20,7 @@ from nbformat.sign import NotebookNotary
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".lab" / "bin" / "jupyter-lab"
+OVERRIDES = PROGRAM.parents[1] / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
 
 
 def copy(to: Path) -> None:
@@ -31,8 +34,15 @@ def copy(to: Path) -> None:
             notary.sign(nbformat.read(target, 4))
 
 
+def save_panels() -> None:
+    """Set JupyterLab's *Save Widget State Automatically*, in ``.lab`` alone."""
+    OVERRIDES.parent.mkdir(parents=True, exist_ok=True)
+    OVERRIDES.write_text('{"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": true}}\n', encoding="utf-8")
+
+
 def main() -> None:
     copy(ROOT / "mine")
+    save_panels()
     os.chdir(ROOT)  # from here links to any file of the checkout work
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     root = ["--allow-root"] if os.geteuid() == 0 else []  # in a container

@@ -33,7 +33,6 @@ MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
 SETUP = """#@title install what is missing
 %config InlineBackend.figure_formats = ["retina"]  # sharp pictures
 """
-LIVE = "live"  # the tag of a cell with a panel that only a kernel can move: it is stored as if it had never run
 
 
 def tree(source: str) -> ast.Module:
@@ -73,10 +72,6 @@ def captioned(notebook: NotebookNode) -> Iterator[tuple[NotebookNode, re.Match[s
 
 def is_folded(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "fold" in cell.metadata.get("tags", [])
-
-
-def is_live(cell: NotebookNode) -> bool:
-    return cell.cell_type == "code" and LIVE in cell.metadata.get("tags", [])
 
 
 def predicted(notebook: NotebookNode) -> Iterator[NotebookNode]:

@@ -174,12 +174,31 @@ def trained_at(folder: Path) -> int | None:
     return found
 
 
-def load(folder: Path) -> tuple[LanguageModel, Vocabulary]:
-    """The model of a folder that `train` saved, or of one that ships with the package, and its vocabulary.
+def save(folder: str | Path, model: LanguageModel, vocabulary: Vocabulary) -> None:
+    """Write a model and its vocabulary to a folder, as ``train`` in the shell does; :func:`load` reads both.
 
     Raises:
-        ValueError: if there is no such folder, or as :meth:`LanguageModel.from_pretrained` does. A name on the Hugging
-            Face Hub is not looked for: what is there has no vocabulary.
+        ValueError: if :func:`build_model` did not make the model, or it has another number of tokens.
+        OSError: if they cannot be written.
+    """
+    require(model.config is not None, "model", type(model).__name__, "a model made by build_model")
+    fits = len(vocabulary) == model.vocab_size
+    require(fits, "the size of the vocabulary", len(vocabulary), f"{model.vocab_size}, as the model has")
+    config = {**(model.config or {}), saving.VOCABULARY: saving.fingerprint(vocabulary.identity)}
+    saving.write(Path(folder), config, model.state_dict())
+    write_text(Path(folder) / VOCABULARY, json.dumps(vocabulary.described()))
+
+
+def load(folder: str | Path) -> tuple[LanguageModel, Vocabulary]:
+    """A model, in eval mode, and its vocabulary.
+
+    Args:
+        folder: one that :func:`save`, or ``train`` in the shell, wrote; or one of :func:`pretrained_names`.
+
+    Raises:
+        ValueError: if there is no such folder, its vocabulary is missing or not its model's, or as
+            :meth:`LanguageModel.from_pretrained` does. A name on the Hugging Face Hub is not looked for: what is there
+            has no vocabulary.
     """
     names = ", ".join(pretrained_names())
     require(locate(folder).is_dir(), "folder", str(folder), f"a folder that `train` saved, or one of {names}")

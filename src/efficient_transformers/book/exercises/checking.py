@@ -65,13 +65,14 @@ def drawn(seed: int, *shape: int) -> Tensor:
 
 
 def check(number: str, answer: Any) -> None:
-    """Print whether ``answer`` solves the exercise ``number``: if so, what it shows, if not, why; None is not one yet.
+    """Print whether ``answer`` solves the exercise ``number``: if so, what it shows, if not, why.
 
     Raises:
         ValueError: if there is no such exercise.
     """
     require_known("number", number, CHECKS)
     if answer is None:
+        print("no answer yet: put yours in the place of None, and run this cell again")
         return
     try:
         with torch.random.fork_rng(devices=[]):  # cells after this one draw what they would have drawn without it

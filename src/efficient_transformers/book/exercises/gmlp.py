@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -50,6 +50,8 @@ def repair(answer: Any) -> str:
         "nothing looks ahead, but you normalize what comes out: the norm is for what the matrix reads": F.layer_norm(
             weight.tril() @ x, x.shape[2:]
         ),
+        "nothing looks ahead, but the diagonal is cut too: a token may read itself": weight.tril(-1)
+        @ F.layer_norm(x, x.shape[2:]),
     }
     compare("your output", got, expected, mistakes)
     raise AssertionError("an output that is right has returned above")
@@ -72,6 +74,12 @@ def dense_from_kernel(answer: Any) -> str:
             "yours stands above it": expected.T,
             "your matrix is symmetric: kernel[|t - s|] reads as far ahead as back, and above the diagonal is the "
             "future; cut it with tril": kernel[(t - s).abs()],
+            "your index is below 0 in the past, where it reads from the end: row t has kernel[t - s]": kernel[
+                (s - t) % n
+            ].tril(),
+            "clamp makes every distance below 0 a 0, so that all the future gets kernel[0]: cut it with tril": kernel[
+                (t - s).clamp(min=0)
+            ],
             "your matrix wraps around: the first rows read the end of the sequence, which is their future": wrapped,
             "your kernel runs the wrong way: its first number is for the distance 0, the diagonal": kernel.flip(0)[
                 (t - s) % n
@@ -224,14 +232,19 @@ def four_numbers(answer: Answer) -> str:
     def make() -> LanguageModel:
         return fresh("gmlp", n_layers=blocks, weight="toeplitz")
 
-    model = probe(answer, make).model
+    model, start = probe(answer, make).model, cast(Any, make())
     distance = torch.arange(T)[:, None] - torch.arange(T)
-    for i, block in enumerate(model.body):
+    for i, (block, before) in enumerate(zip(model.body, start.body, strict=True)):
         seen = reads(block.gate, T, block.up.out_features) > 0
         far = int(distance[seen].max())
         found = f"the gate of block {i} reads {far} characters back; expected {w - 1}, which with its own are {w}"
-        again = ": weights that are set to 0 once learn again; stop their gradients too, in every block"
-        expect(far == w - 1, found + again * (far == T - 1))
+        far_weights, unmoved = block.gate.weight[w:], torch.equal(block.gate.weight[w:], before.gate.weight[w:])
+        reason = ": weights that are set to 0 once learn again; stop their gradients too, in every block"
+        if unmoved:
+            reason = (
+                ": their gradients are stopped, but the weights keep the values that they start with; set them to 0"
+            )
+        expect(far == w - 1, found + reason * (far == T - 1 and bool(far_weights.any())))
         every = torch.equal(seen, (distance >= 0) & (distance < w))
         expect(every, f"the gate of block {i} reads {far} characters back, but skips some of those between")
     changed, usual = result(answer, make), trained(make)

@@ -118,6 +118,8 @@ def shares(counts: Callable[[float, float], bool]) -> list[float]:
 @exercise("6.3", takes="differences")
 def sign_flips(answer: Callable[[Sequence[float]], Any]) -> str:
     """The exact p-value of a list of differences, by giving them all signs."""
+    from scipy import stats  # heavy libraries are imported where they are used
+
     room = 1e-12
     expected = shares(lambda x, observed: abs(x) >= abs(observed) - room)
     got = [as_number(f"your p-value for {differences}", answer(differences)) for differences in FLIPPED]
@@ -131,6 +133,13 @@ def sign_flips(answer: Callable[[Sequence[float]], Any]) -> str:
         ),
         "that is the share of the two ways in which all signs are alike; count how far each sum is from 0": [
             2 * 0.5 ** len(differences) for differences in FLIPPED
+        ],
+        "that counts signs and forgets sizes, as the sign test does; compare how far the sums are from 0": [
+            stats.binomtest(sum(d > 0 for d in differences), len(differences)).pvalue for differences in FLIPPED
+        ],
+        "that is Student's test, which supposes a bell curve; here nothing is supposed, so count": [
+            stats.ttest_1samp(differences, 0).pvalue if len(differences) > 1 else got[i]
+            for i, differences in enumerate(FLIPPED)
         ],
     }
     wrong = next((i for i, (a, b) in enumerate(zip(got, expected, strict=True)) if not near(a, b)), None)
@@ -152,20 +161,26 @@ def sign_flips(answer: Callable[[Sequence[float]], Any]) -> str:
 def steps_to_that_loss(answer: Callable[[Mapping[int, float], float], Any]) -> str:
     """Steps, by interpolation in their logarithm, of a dict of losses by steps, for a target."""
     lengths = {2000: 1.70, 500: 1.86, 1000: 1.78}
+    again = {500: 1.86, 1000: 1.78, 2000: 1.82, 4000: 1.74}
     cases = (
-        (1.82, math.sqrt(500 * 1000)),
-        (1.72, 1000**0.25 * 2000**0.75),
-        (1.78, 1000.0),
-        (1.9, 500.0),
-        (1.6, math.inf),
+        (lengths, 1.82, math.sqrt(500 * 1000)),
+        (lengths, 1.72, 1000**0.25 * 2000**0.75),
+        (lengths, 1.78, 1000.0),
+        (lengths, 1.9, 500.0),
+        (lengths, 1.6, math.inf),
+        (again, 1.80, 500**0.25 * 1000**0.75),
     )
-    for target, expected in cases:
-        got = as_number(f"what you return for the target {target}", answer(lengths, target))
+    for losses, target, expected in cases:
+        got = as_number(f"what you return for the target {target}", answer(losses, target))
         shown = f"for the target {target} you return {got:g} steps; expected {expected:g}"
         if near(got, expected):
             continue
         expect(expected != math.inf, f"{shown}: no run reaches it, and beyond the longest nothing is known")
+        unsorted = losses is lengths and target >= 1.7 and got == 2000
+        expect(not unsorted, f"{shown}: the dictionary is in any order, and begins with its longest run; sort it first")
         expect(target < 1.9, f"{shown}: the shortest run reaches it already")
+        twice = "the loss rises again after 1,000 steps and passes the target twice; the first time counts"
+        expect(losses is not again, f"{shown}: {twice}")
         linear = {1.82: 750.0, 1.72: 1750.0}.get(target)
         reason = "you interpolate in the steps, not in their logarithm" if linear and near(got, linear) else ""
         expect(False, f"{shown}: {reason}" if reason else shown)
@@ -194,7 +209,7 @@ def same_size(answer: Answer) -> str:
     def make() -> LanguageModel:
         return fresh("transformer", n_layers=2)
 
-    model, first = probe(answer, make)
+    model, first, _ = probe(answer, make)
     usual, found = parameter_count(make()), parameter_count(model)
     kept = ": SwiGLU has three matrices where there were two" if found > 1.2 * usual else ""
     sizes = f"your model has {found:,} parameters, the one before {usual:,}; expected a difference of at most 1 %{kept}"

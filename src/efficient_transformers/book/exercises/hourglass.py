@@ -56,8 +56,9 @@ def repair_up_sampling(answer: Callable[[Tensor, Tensor, int], Any]) -> str:
     """A function of x (B, T, D), short (B, n, D) and k."""
     for T, k in ((8, 4), (7, 3), (12, 4), (1, 2)):
         x, short = drawn(4, 2, T, 8), drawn(4, 2, (T - 1) // k + 1, 9)[..., 1:]
+        given = x.clone()
         try:
-            got = answer(x, short, k)
+            got = answer(given, short, k)
         except RuntimeError as error:
             sizes = f"x has T = {T} tokens and short n = {short.shape[1]} vectors (k = {k})"
             raise WrongAnswerError(
@@ -65,6 +66,8 @@ def repair_up_sampling(answer: Callable[[Tensor, Tensor, int], Any]) -> str:
                 f"token, {T} in all, and add those"
             ) from error
         check_windows("your up-sampling", got, x, short, k)
+        in_place = "the sums are right, but you changed x in place, which belongs to the caller: make a new tensor"
+        expect(torch.equal(given, x), in_place)
     T, k = 12, 4
     broken = (torch.arange(T) + k - 1) // k * k  # where the window ends that each token read
     ahead = int((broken > torch.arange(T)).sum())
@@ -200,8 +203,9 @@ def piece_by_piece(answer: Callable[[int], Callable[[Tensor, Tensor], Any]]) -> 
             try:
                 y = up(x[:, start:end], piece)
             except (IndexError, RuntimeError) as error:
-                none = ", which completes no window: read the last vector of before" if piece.shape[1] == 0 else ""
-                raise WrongAnswerError(f"at the piece of {where}{none}, {stopped(error)}") from error
+                none = ". This piece completes no window: its tokens read the last vector of an earlier piece"
+                reason = f"at {where}, {stopped(error)}{none if piece.shape[1] == 0 else ''}"
+                raise WrongAnswerError(reason) from error
             expect(isinstance(y, Tensor), f"your up-sampling gives a {type(y).__name__} for {where}; expected a tensor")
             shapes = (
                 f"your up-sampling gives {tuple(y.shape)} for {where}; expected {(2, length, 8)}, a vector for each "
@@ -211,10 +215,13 @@ def piece_by_piece(answer: Callable[[int], Callable[[Tensor, Tensor], Any]]) -> 
             outputs.append(y)
             start = end
         check_windows(f"your up-sampling, in pieces of {cuts},", torch.cat(outputs, 1), x, short, k)
+    tensors = [z for z in getattr(up, "__dict__", {}).values() if isinstance(z, Tensor)]
+    kept = sum(z.numel() for z in tensors) // (2 * 8)
     T, D = 1000, 128
+    memory = "from one vector" if kept <= 1 else f"though you keep {kept} vectors, of which the last is enough"
     return (
-        f"in any pieces the same as at once, from one vector: {D} numbers in this chapter's models, after any text. A "
-        f"layer of attention keeps {2 * T * D:,} after {T:,} tokens"
+        f"in any pieces the same as at once, {memory}: {D} numbers in this chapter's models, after any text. A layer "
+        f"of attention keeps {2 * T * D:,} after {T:,} tokens"
     )
 
 

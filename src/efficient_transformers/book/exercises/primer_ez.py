@@ -69,6 +69,8 @@ def repair(answer: Any) -> str:
     mistakes = {
         "no future is seen any more, but the kernel is laid the wrong way round: weight[:, 0] meets the oldest token. "
         "conv1d lays the last entry of its kernel on the current token": reversed_,
+        "no future is seen any more, but flip(0) gives each channel the kernel of another: the kernel runs along "
+        "dimension 1": convolved(x, weight.flip(0, 1)),
     }
     compare("your convolution's output", got, convolved(x, weight), mistakes)
     return (
@@ -244,6 +246,9 @@ def with_memory(answer: Any) -> str:
         mistakes = {
             f"with {cut}, each piece starts as if nothing had come before: is `past` used?": forgotten,
             f"with {cut}, you remember outputs; the convolution needs its earlier inputs": torch.cat(parts, dim=1),
+            f"with {cut}, the kernel is laid the wrong way round: weight[:, 0] is for the current token": convolved(
+                x, weight.flip(1)
+            ),
         }
         compare(f"the output, with {cut},", torch.cat(outputs, dim=1), whole, mistakes)
     read, D, layers, W = 1000, 128, 4, 3
@@ -254,26 +259,29 @@ def with_memory(answer: Any) -> str:
 
 
 class Shift(nn.Module):
-    """The second half of the channels, ``n`` tokens late."""
+    """The second half of the channels, ``n`` tokens late; zeros, or if ``wraps`` the other end, come in."""
 
-    def __init__(self, n: int = 1, halves: tuple[int, ...] = (1,)) -> None:
+    def __init__(self, n: int = 1, halves: tuple[int, ...] = (1,), *, wraps: bool = False) -> None:
         super().__init__()
-        self.n, self.halves = n, halves
+        self.n, self.halves, self.wraps = n, halves, wraps
 
     def forward(self, x: Tensor) -> Tensor:
-        parts = list(x.chunk(2, dim=-1))
+        parts, late = list(x.chunk(2, dim=-1)), torch.arange(x.shape[1]) - self.n
+        inside = ((late >= 0) & (late < x.shape[1]))[:, None] | self.wraps
         for i in self.halves:
-            T = x.shape[1]
-            parts[i] = F.pad(parts[i], (0, 0, max(self.n, 0), max(-self.n, 0)))[:, max(-self.n, 0) :][:, :T]
+            parts[i] = parts[i][:, late % x.shape[1]] * inside
         return torch.cat(parts, dim=-1)
 
 
-def shifting(*, norm: str = "norm1", first: bool = False, **options: Any) -> Callable[[Any], None]:
-    """A change of a model: what comes from this norm of each layer, or the first alone, is shifted."""
+def shifting(
+    *, norm: str = "norm1", first: bool = False, before: bool = False, **options: Any
+) -> Callable[[Any], None]:
+    """A change of a model: what comes from this norm of each layer, or the first alone, or enters it, is shifted."""
 
     def change(model: Any) -> None:
         for layer in model.body[:1] if first else model.body:
-            setattr(layer, norm, nn.Sequential(getattr(layer, norm), Shift(**options)))
+            steps = [getattr(layer, norm), Shift(**options)]
+            setattr(layer, norm, nn.Sequential(*(reversed(steps) if before else steps)))
 
     return change
 
@@ -287,6 +295,11 @@ def token_shift(answer: Answer) -> str:
 
     mistakes = [
         ("its second half comes one token early, which is the future", shifting(n=-1)),
+        ("`roll` brings the last token before the first, which is a leak: put zeros there", shifting(wraps=True)),
+        (
+            "you shift what enters the norm; attention reads what leaves it, so shift after the norm",
+            shifting(before=True),
+        ),
         ("the first half of the channels is late; expected the second", shifting(halves=(0,))),
         ("all channels are late; let the first half be", shifting(halves=(0, 1))),
         ("the shift stands in front of the feed-forward network", shifting(norm="norm2")),

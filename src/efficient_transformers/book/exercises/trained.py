@@ -31,10 +31,11 @@ Mistake = tuple[str, Callable[[Any], None]]
 
 
 class Probe(NamedTuple):
-    """A model after three steps of the reader's training, and its logits in the first of them."""
+    """A model after three steps of the reader's training; its logits, and its weights, in the first of them."""
 
     model: Any
     first: Tensor
+    start: dict[str, Tensor]
 
 
 @cache
@@ -75,12 +76,14 @@ def last_batch(config: TrainingConfig) -> Tensor:
 
 def probe(answer: Answer, make: Make) -> Probe:
     """Let the reader train for three steps; raise unless the model was trained, and the loss is the validation's."""
-    model, config, outputs = make(), run(PROBE, eval_batches=2), list[Tensor]()
+    model, config, outputs, start = make(), run(PROBE, eval_batches=2), list[Tensor](), dict[str, Tensor]()
     before, untrained = copy.deepcopy(model.state_dict()), validation_loss(model, config)
 
     def keep(module: nn.Module, _: Any, logits: Tensor) -> None:
         if module.training:
             outputs.append(logits.detach().cpu())
+            for name, weight in module.state_dict().items():
+                start.setdefault(name, weight.detach().cpu().clone())
 
     hook = model.register_forward_hook(keep)
     got = answer(model, text(), config)
@@ -102,7 +105,7 @@ def probe(answer: Answer, make: Make) -> Probe:
         elif abs(value - loss(outputs[-1], last_batch(config))) < 1e-3:
             reason = "yours is the loss of the last training batch, `train_loss`"
         expect(False, f"{said}: {reason}")
-    return Probe(model, outputs[0])
+    return Probe(model, outputs[0], start)
 
 
 def same_function(model: nn.Module, other: nn.Module) -> bool:

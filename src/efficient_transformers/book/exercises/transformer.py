@@ -89,15 +89,18 @@ def order(answer: Callable[[Tensor], Tensor]) -> str:
     changed = answer(x.clone())
     expect(isinstance(changed, Tensor) and changed.shape == x.shape, f"expected x, changed: a tensor {tuple(x.shape)}")
     expect((changed - x).abs().max().item() > 0.1, "this is x as it was; change more")
+    apart = torch.cdist(changed[0], x[0]) > 1e-4  # (10, 10)
+    if (apart.all(0) | apart.all(1)).any():  # a token of one is not among those of the other
+        alike = [close(changed.sort(dim).values, x.sort(dim).values) for dim in (1, 2)]
+        between = "channels moved between tokens, so that other vectors are summed; move whole tokens"
+        within = "channels moved within their tokens, so that these are other vectors; move whole tokens"
+        other = "these are other vectors, and their sum is another; only their order is free"
+        expect(False, between if alike[0] else within if alike[1] else other)
     last = "the last token asks, and its query is another one now; change only what it looks at"
     expect(close(changed[:, -1], x[:, -1]), last)
     with torch.no_grad():
         before, after = blind(x)[:, -1], blind(changed)[:, -1]
         turned = (rotary(changed) - rotary(x))[:, -1].abs().max().item()
-    moved = close(changed[0].sort(dim=0).values, x[0].sort(dim=0).values)
-    expect(moved or close(before, after), "these are other vectors, and their sum is another; only their order is free")
-    whole = "channels moved between tokens, so that other vectors are summed; move whole tokens"
-    expect(close(before, after), whole)
     expect(turned > 1e-4, "attention with turned queries and keys does not notice either; change the order")
     elsewhere = int((changed != x).any(-1).sum())
     same = (after - before).abs().max().item()
@@ -110,7 +113,7 @@ def order(answer: Callable[[Tensor], Tensor]) -> str:
 def cache_numbers(L: int, H: int, D: int, T: int) -> Numbers:
     """The count in one case."""
     right = 2 * L * D * T
-    case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {{given:g}}; expected {right}"
+    case = f"for {L} layers, {H} heads, {D} channels and {T} tokens you count {{given:g}}"
     reasons = {
         L * D * T: "a key and a value are kept",
         3 * L * D * T: "queries are asked once and not kept",
@@ -122,7 +125,9 @@ def cache_numbers(L: int, H: int, D: int, T: int) -> Numbers:
         L * H * T * T: "the weights of attention are not kept, only keys and values",
     }
     mistakes = (Mistake((count,), f"{case}: {words}") for count, words in reasons.items())
-    return Numbers((Field("your count", right, case),), tuple(mistakes))
+    return Numbers(
+        (Field("your count", right, f"{case}: which numbers does one layer keep of one token?"),), tuple(mistakes)
+    )
 
 
 @question("1.3")
@@ -158,6 +163,7 @@ def window(answer: Callable[[int, int], Tensor]) -> str:
             "True stands where a token is hidden; expected True where it is seen": ~expected,
             "your rows are keys and your columns queries; turn the mask over": expected.T,
             "your window holds w + 1 tokens: the token itself is one of the w": (distance >= 0) & (distance <= w),
+            "your window holds w - 1 tokens: the token itself is one of the w": (distance >= 0) & (distance < w - 1),
             "your mask has no lower edge: w changes nothing": distance >= 0,
             "your window reaches into the future, w - 1 tokens far": distance.abs() < w,
         }
@@ -250,7 +256,7 @@ def how_far(answer: Answer) -> str:
     def make() -> LanguageModel:
         return fresh("transformer", n_layers=2)
 
-    model = probe(answer, make).model
+    model, _, start = probe(answer, make)
     distance = torch.arange(T)[:, None] - torch.arange(T)
     for i, layer in enumerate(model.body):
         seen = reads(layer.attention, T, model.d_model) > 0
@@ -268,6 +274,12 @@ def how_far(answer: Answer) -> str:
         same_function(model, narrowed),
         f"your layers see {w} characters, but are not the attention that they were: keep scores / √K, their softmax, "
         "rotation, values and output matrix",
+    )
+    kept = all(any(torch.equal(was, now) for now in start.values()) for was in make().state_dict().values())
+    expect(
+        kept,
+        "the layers see what they should, but train from weights of their own: beside the model as it was that is a "
+        "second change. Take its weights over, as `load_state_dict` does",
     )
     changed, usual = result(answer, make), trained(make)
     short = ": so early, far characters cost more than they bring" if changed < usual else ""

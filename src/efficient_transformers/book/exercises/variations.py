@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ...layers.attention import rotate
 from ...layers.convolution import CausalDepthwiseConv
@@ -83,14 +84,16 @@ def a_notch(answer: Any) -> str:
 def reach(W: int, dilations: Sequence[int]) -> Numbers:
     """How many tokens in one case."""
     right, weights = 1 + (W - 1) * sum(dilations), W * sum(dilations)
-    case = f"for W = {W} and dilations {list(dilations)} you say {{given:g}}; expected {right}."
+    case = f"for W = {W} and dilations {list(dilations)} you say {{given:g}}."
     first = "W weights reach back W − 1 steps: the first one belongs to the current token"
+    apart = "With dilation δ a step goes δ tokens back; δ − 1 are those that it leaps over"
     largest = "The convolutions follow each other, so what they reach back adds up; the largest alone is too little"
     mistakes = (
         Mistake((right - 1,), f"{case} You count the steps back; the current token counts too"),
         Mistake((weights,), f"{case} {first}"),
         Mistake((1 + weights,), f"{case} {first}"),
         Mistake((1 + (W - 1) * max(dilations, default=0),), f"{case} {largest}"),
+        Mistake((1 + (W - 1) * sum(d - 1 for d in dilations),), f"{case} {apart}"),
     )
     follow = "Follow the earliest token that an output depends on, back through each convolution"
     return Numbers((Field("what you return", right, f"{case} {follow}"),), mistakes)
@@ -98,13 +101,13 @@ def reach(W: int, dilations: Sequence[int]) -> Numbers:
 
 @question("3.3")
 def reach_question() -> Question:
-    label = "How many, with width 3 and dilations 1, 2 and 4?"
-    return Question((label,), reach(3, [1, 2, 4]), lambda W, dilations: 1 + (W - 1) * sum(dilations))
+    label = "How many, with width 3 and dilations 1, 3 and 3?"
+    return Question((label,), reach(3, [1, 3, 3]), lambda W, dilations: 1 + (W - 1) * sum(dilations))
 
 
 @exercise("3.3", takes="W, dilations")
 def how_far_back(answer: Any) -> str:
-    for W, dilations in ((3, [1, 2, 4]), (3, [1]), (2, [3, 1]), (5, [])):
+    for W, dilations in ((3, [1, 3, 3]), (3, [1]), (2, [3, 1]), (5, [])):
         reach(W, dilations).judge(answer(W, dilations))
     doubled = [2**i for i in range(10)]
     return (
@@ -154,6 +157,18 @@ def which_bias_matters(answer: Any) -> str:
     )
 
 
+class Called(TorchFunctionMode):
+    """The names of PyTorch's functions that run inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
 @exercise("3.5", takes="x, weight")
 def by_frequencies(answer: Any) -> str:
     T, W, D = 9, 3, 2
@@ -161,11 +176,15 @@ def by_frequencies(answer: Any) -> str:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, T, D, generator=generator, requires_grad=True)
     weight = torch.randn(D, W, generator=generator)
-    got = answer(x, weight)
+    with Called() as called:
+        got = answer(x, weight)
     right = convolved(x, weight, range(W)).detach()
     longer = isinstance(got, Tensor) and got.shape == (1, n, D)
     tail = f"your output has {n} tokens, those of the longer transform: keep the first T = {T}"
     expect(not longer, tail)
+    whole = convolved(F.pad(x, (0, 0, 0, W - 1)), weight, range(W))
+    crop = isinstance(got, Tensor) and got.shape == right.shape and close(got, whole[:, -T:])
+    expect(not crop, f"you keep the last T of {n} tokens, where output 0 is that of token {W - 1}: keep the first T")
     waves = torch.fft.rfft(x.detach(), n, dim=1) * torch.fft.rfft(weight.T, n, dim=0)
     shorter = torch.fft.irfft(waves, dim=1)[:, :T]
     without = isinstance(got, Tensor) and got.shape == shorter.shape and close(got, shorter)
@@ -191,6 +210,8 @@ def by_frequencies(answer: Any) -> str:
         ).detach(),
     }
     compare("your output [sequence, token, channel]", got, right, mistakes)
+    by_waves = any("fft" in name for name in called.names)
+    expect(by_waves, "the numbers are right, but no transform made them: take x and the kernel apart with rfft")
     ahead = reads(got, x).triu(1).max().item() if got.grad_fn is not None else 0.0
     return (
         f"up to rounding, which knows no direction: an output changes by up to {ahead:.0e} for a change of 1 in its "
@@ -205,13 +226,10 @@ class Frozen(NamedTuple):
     rest: float
 
 
-def moved(model: nn.Module, start: nn.Module) -> Frozen:
+def moved(model: Mapping[str, Tensor], start: nn.Module) -> Frozen:
     """By how much parameters differ from those of the start: the largest change of a kernel, the least of another."""
     names = {f"{name}.weight" for name, m in start.named_modules() if isinstance(m, CausalDepthwiseConv)}
-    changes = {
-        name: (a - b).abs().max().item()
-        for (name, a), b in zip(model.named_parameters(), start.parameters(), strict=True)
-    }
+    changes = {name: (model[name] - p).abs().max().item() for name, p in start.named_parameters()}
     return Frozen(max(changes[n] for n in names), min(change for n, change in changes.items() if n not in names))
 
 
@@ -222,26 +240,30 @@ def kernels_that_never_learn(answer: Answer) -> str:
     def make() -> LanguageModel:
         return fresh("primer-ez", n_layers=2)
 
-    model, start = probe(answer, make).model, make()
+    model, _, first = probe(answer, make)
+    start = make()
     expect(
-        len(list(model.parameters())) == len(list(start.parameters())),
+        dict(model.named_parameters()).keys() == dict(start.named_parameters()).keys(),
         "the model has other parameters than before: leave its kernels where they are, and keep them from learning",
     )
-    found = moved(model, start)
+    set_anew = moved(first, start).kernels
+    kept = f"a kernel's weight is set to another one, {set_anew:.3f} away, before the training: keep them as they start"
+    expect(set_anew == 0, kept)
+    found = moved(dict(model.named_parameters()), start)
     late = "freeze the kernels of all layers before the training, with requires_grad_(False)"
     expect(found.kernels == 0, f"a kernel's weight has moved by {found.kernels:.3f}: {late}")
     expect(found.rest > 0, "more than the kernels is frozen: everything else is to learn")
     expect_change(model, make, lambda _: None, [])
     changed, usual = result(answer, make), trained(make)
     without = trained(lambda: fresh("primer-ez", n_layers=2, convolve=""))
-    kept = "so what they bring is learned"
+    share = "so what they bring is learned"
     if usual < changed < without:
-        kept = f"so {(without - changed) / (without - usual):.0%} of what the convolutions bring needs no learning"
+        share = f"so {(without - changed) / (without - usual):.0%} of what the convolutions bring needs no learning"
     elif changed <= usual < without:
-        kept = "so what the convolutions bring needs no learning"
+        share = "so what the convolutions bring needs no learning"
     return (
         f"kernels that never learn end at {changed:.3f}, kernels that do at {usual:.3f}, and without any the model "
-        f"ends at {without:.3f}: {kept}"
+        f"ends at {without:.3f}: {share}"
     )
 
 

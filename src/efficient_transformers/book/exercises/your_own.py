@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -66,6 +67,10 @@ def take_turns(answer: Callable[[int], Any]) -> str:
     model = answer(V)
     expect_honest(model)
     expect_parts(model, MultiHeadAttention, SpatialGatingUnit)
+    mixers = [m for m in model.modules() if isinstance(m, MultiHeadAttention | SpatialGatingUnit)]
+    kinds = ["attention" if isinstance(mixer, MultiHeadAttention) else "gate" for mixer in mixers]
+    turns = all(kind != following for kind, following in pairwise(kinds))
+    expect(turns, f"your layers are {', '.join(kinds)}, which do not take turns: no two alike stand together")
     size, usual = parameter_count(model), parameter_count(plain())
     sizes = f"your model has {size:,} parameters, the baseline {usual:,}; expected at most 5 % between them"
     expect(abs(size / usual - 1) <= 0.05, sizes)
@@ -103,6 +108,9 @@ def mix_by_yourself(answer: Callable[[int], Any]) -> str:
     for kind in (MultiHeadAttention, SpatialGatingUnit):
         borrowed = any(isinstance(module, kind) for mixer in mixers for module in mixer.modules())
         expect(not borrowed, f"your module uses {kind.__name__}; expected another way to mix tokens")
+    for mixer in mixers:
+        ends = isinstance(getattr(mixer, "output", None), nn.Linear)
+        expect(ends, "your module has no nn.Linear called output, with which a branch of the book's layers ends")
     body = Stack([TransformerLayer(mixer, FeedForward(64, 256, nn.ReLU()), 64) for mixer in mixers])
     initialize(body)
     model = LanguageModel(body, vocab_size=V, d_model=64, max_seq_len=2 * T)
