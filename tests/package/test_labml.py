@@ -22,7 +22,7 @@ from efficient_transformers.layers.convolution import CausalDepthwiseConv
 FIGURES = Path(__file__).with_name("labml.json")
 PEERS = Path(__file__).parents[2] / ".peers"  # where `make bench` puts labml-nn
 STARTS = 200  # layers that are made for their starting values
-needs_labml = pytest.mark.skipif(not (PEERS / "labml_nn").is_dir(), reason="no labml-nn: run `make bench`")
+quietly = pytest.mark.filterwarnings("ignore:invalid escape sequence")  # in labml's docstrings
 
 
 def wave(*shape, phase=0.0):
@@ -86,13 +86,17 @@ def given(layer):
     return layer
 
 
+def call(layer, inputs):
+    return layer(**inputs) if isinstance(inputs, dict) else layer(*inputs)
+
+
 def figures(make, inputs):
     """Digests of the output, and of the gradients of one number that comes of it."""
     layer = given(make)
     named = inputs if isinstance(inputs, dict) else {str(i): x for i, x in enumerate(inputs)}
     leaves = {id(x): x.clone().requires_grad_() for x in named.values() if x is not None and x.is_floating_point()}
     named = {name: leaves.get(id(x), x) for name, x in named.items()}  # a tensor that is given twice is one leaf
-    y = layer(**named) if isinstance(inputs, dict) else layer(*named.values())
+    y = call(layer, named if isinstance(inputs, dict) else named.values())
     found = {"output": digest(y)}
     if y.requires_grad:
         (y * wave(*y.shape, phase=6)).sum().backward()
@@ -153,44 +157,39 @@ def test_keys_and_starting_values_are_labmls(case):
         assert found[name] == pytest.approx(bounds, rel=0.1), name
 
 
-@needs_labml
-@every_case
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # in their docstrings
-def test_the_recorded_figures_are_those_of_the_labml_that_is_installed(case, monkeypatch):
+@pytest.fixture
+def installed(monkeypatch):
+    """The names of labml's four pages, where it is."""
+    if not (PEERS / "labml_nn").is_dir():
+        pytest.skip("no labml-nn: run `make bench`")
     monkeypatch.syspath_prepend(PEERS)
-    assert_figures(theirs(), case)
+    return theirs()
 
 
-@needs_labml
-@every_case
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")
-def test_what_labml_saved_loads_and_computes_the_same(case, monkeypatch):
-    monkeypatch.syspath_prepend(PEERS)
-    make, inputs = CASES[case]
-    original, ours = make(theirs()).double().eval(), make(labml).double().eval()
-    ours.load_state_dict(original.state_dict())
-    call = (lambda layer: layer(**inputs)) if isinstance(inputs, dict) else (lambda layer: layer(*inputs))
-    torch.testing.assert_close(call(ours), call(original), rtol=0, atol=1e-12)
+@quietly
+def test_the_figures_are_those_of_the_labml_that_is_installed(installed):
+    for case in CASES:
+        assert_figures(installed, case)
 
 
-@needs_labml
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")
-def test_each_name_of_the_four_pages_is_here(monkeypatch):
-    monkeypatch.syspath_prepend(PEERS)
-    public = {
-        name for name, value in vars(theirs()).items() if isinstance(value, type) and "labml_nn" in value.__module__
-    }
-    assert len(public) > 15
-    assert {name for name in public if not hasattr(labml, name)} == set()
+@quietly
+def test_what_labml_saves_loads_and_computes_the_same(installed):
+    for make, inputs in CASES.values():
+        original, ours = make(installed).double().eval(), make(labml).double().eval()
+        ours.load_state_dict(original.state_dict())
+        torch.testing.assert_close(call(ours, inputs), call(original, inputs), rtol=0, atol=1e-12)
 
 
-def test_the_book_grew_from_these_names():
-    assert {name.split()[0] for name in CASES} | {
-        "AttentionBasedShortening",
-        "AttentionBasedUpSampling",
-        "LinearPoolingShortening",
-        "LinearUpSampling",
-    } <= set(dir(labml))
+@quietly
+def test_each_class_of_the_four_pages_is_here(installed):
+    modules = [installed.SquaredReLU, installed.MultiDPHConvHeadAttention, installed.HourGlass, installed.GMLPBlock]
+    pages = {kind.__module__ for kind in modules}
+    names = {name for name, value in vars(installed).items() if getattr(value, "__module__", "") in pages}
+    assert len(names) == 18
+    assert {name for name in names if not hasattr(labml, name)} == set()
+
+
+def test_the_mask_that_labml_imports():
     assert torch.equal(labml.subsequent_mask(7), CAUSAL)
 
 
@@ -293,7 +292,7 @@ def weights_of(make, other):
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("attempt", "error", "message"),
     [
         (
             weights_of(lambda: labml.SpatialDepthWiseConvolution(4), lambda: labml.SpatialDepthWiseConvolution(8)),
@@ -349,9 +348,9 @@ def weights_of(make, other):
         (lambda: labml.MultiHeadAttention(3, 8), ValueError, "d_model is 8; expected a multiple of n_heads=3"),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(call, error, message):
+def test_bad_input_is_refused_in_one_sentence(attempt, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
-        call()
+        attempt()
 
 
 if __name__ == "__main__":
