@@ -13,6 +13,7 @@ from efficient_transformers import (
     FeedForward,
     LanguageModel,
     LearnedPositions,
+    MultiDConvHeadAttention,
     MultiHeadAttention,
     Stack,
     TransformerLayer,
@@ -197,6 +198,74 @@ def test_dropout_acts_on_what_the_blocks_add_and_in_training_only():
     assert torch.equal(layer(x), layer(x))
     layer.train().dropout.p = 1.0
     assert torch.equal(layer(x), x)
+
+
+# Dropout of attention's weights
+
+
+def attention_with_dropout(dropout):
+    """The same weights for every probability."""
+    torch.manual_seed(1)
+    return MultiDConvHeadAttention(8, 2, dropout=dropout).double()
+
+
+def test_a_weight_is_dropped_or_grows_by_what_the_dropped_ones_leave():
+    attention, p, B, T = MultiHeadAttention(4, 1, dropout=0.25), 0.25, 500, 6
+    attention.output = nn.Identity()
+    q, k = torch.randn(2, 1, 1, T, 4)
+    weights = attention.weights(q, k)
+    found = attention.attend(q.expand(B, -1, -1, -1), k.expand(B, -1, -1, -1), torch.eye(T).expand(B, 1, T, T))
+    kept = found != 0
+    torch.testing.assert_close(found, kept * weights[0] / (1 - p))
+    assert kept[:, torch.ones(T, T).tril() > 0].double().mean().item() == pytest.approx(1 - p, abs=0.02)
+
+
+def test_over_many_masks_dropout_of_weights_changes_nothing_on_average():
+    attention, x = attention_with_dropout(0.3), torch.randn(1, 5, 8, dtype=torch.float64)
+    with torch.no_grad():
+        found = attention(x.expand(4000, -1, -1))
+    error = found.std(0) / len(found) ** 0.5
+    assert error.min() > 0
+    assert ((found.mean(0) - attention.eval()(x)[0]).abs() / error).max() < 4.5
+
+
+def test_dropout_of_weights_is_active_in_training_alone_and_pieces_do_not_see_it():
+    plain, attention = attention_with_dropout(0.0), attention_with_dropout(0.5).eval()
+    x, cache = torch.randn(2, 7, 8, dtype=torch.float64), Cache(2)
+    assert torch.equal(attention(x), plain(x))
+    assert torch.equal(plain(x), plain.eval()(x))
+    pieces = torch.cat([attention(piece, cache) for piece in x.split([1, 4, 2], dim=1)], dim=1)
+    torch.testing.assert_close(pieces, plain(x), rtol=0, atol=1e-12)
+
+
+def test_through_dropped_weights_a_gradient_is_the_one_of_what_was_computed():
+    attention = attention_with_dropout(0.5)
+
+    def output(x):
+        torch.manual_seed(2)  # the same mask
+        return attention(x)
+
+    x = torch.randn(2, 4, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(output, x)
+    output(x).sum().backward()
+    assert all(p.grad.any() for p in attention.parameters())
+
+
+@pytest.mark.slow
+def test_compiled_attention_drops_weights_in_training_alone():
+    torch.compiler.reset()
+    attention, x = attention_with_dropout(0.5), torch.randn(2, 7, 8, dtype=torch.float64)
+    compiled = torch.compile(attention, backend="aot_eager", fullgraph=True)
+    assert not torch.equal(compiled(x), compiled(x))
+    attention.eval()
+    torch.testing.assert_close(compiled(x), attention(x))
+
+
+@pytest.mark.parametrize(("dropout", "error"), [(-0.1, ValueError), (1, ValueError), ("0.1", TypeError)])
+@pytest.mark.parametrize("kind", [MultiHeadAttention, MultiDConvHeadAttention])
+def test_dropout_of_weights_is_a_probability(kind, dropout, error):
+    with pytest.raises(error, match=f"^dropout is {dropout!r}; expected a probability, at least 0 and less than 1$"):
+        kind(8, 2, dropout=dropout)
 
 
 class Affine(nn.Module):

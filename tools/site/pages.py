@@ -86,6 +86,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "inspection": "1.5",
     "instruments": "1.8",
     "judgment": "7.7",
+    "labml": "from-labml",
     "logs": "scaling-out",
     "masking": "S4.10",
     "models": "1.6",

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_int, require_known
+from ..checks import require, require_bool, require_int, require_known, require_probability
 from . import fast
 from .cache import Cache
 from .fast import on_cpu
@@ -124,6 +124,8 @@ class Attention(nn.Module):
         query_step, key_step: tokens from one query, or key, to the next.
         d_attention: channels of queries, keys and values, of all heads together; by default ``d_model``.
         d_out: channels of the output; by default ``d_model``.
+        dropout: probability of dropping each weight after the softmax, in training alone; the others are divided by
+            ``1 - dropout``.
 
     Source: Vaswani et al., Attention Is All You Need, 2017, section 3.2.
     """
@@ -139,6 +141,7 @@ class Attention(nn.Module):
         key_step: int = 1,
         d_attention: int | None = None,
         d_out: int | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         d_attention = d_model if d_attention is None else d_attention
@@ -147,8 +150,9 @@ class Attention(nn.Module):
         require_int("d_out", d_out, at_least=1)
         check_heads(d_attention, n_heads, rotary)
         require_bool("causal", causal)
+        require_probability("dropout", dropout)
         self.d_model, self.n_heads, self.rotary, self.causal = d_model, n_heads, rotary, causal
-        self.query_step, self.key_step = query_step, key_step
+        self.query_step, self.key_step, self.dropout = query_step, key_step, dropout
         self.query = nn.Linear(d_model, d_attention, bias=False)
         self.key = nn.Linear(d_model, d_attention, bias=False)
         self.value = nn.Linear(d_model, d_attention, bias=False)
@@ -194,7 +198,9 @@ class Attention(nn.Module):
         if cache is not None:
             k, v = cache.append(self, k, v)  # (B, H, S, K)
         triangle, seen = self.kernel_mask(q.shape[2], k.shape[2], start, cache is not None, q.device)
-        y = F.scaled_dot_product_attention(q, k, v, mask if seen is None else seen, is_causal=triangle)  # (B, H, T, K)
+        p = self.dropout if self.training else 0.0
+        mask = mask if seen is None else seen
+        y = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p, is_causal=triangle)  # (B, H, T, K)
         return self.output(y.transpose(1, 2).flatten(2))  # (B, T, D)
 
     def weights(self, q: Tensor, k: Tensor) -> Tensor:
@@ -204,7 +210,8 @@ class Attention(nn.Module):
         return scores.masked_fill(~visible, -torch.inf).softmax(-1)
 
     def extra_repr(self) -> str:
-        return f"n_heads={self.n_heads}, rotary={self.rotary}, causal={self.causal}"
+        dropout = f", dropout={self.dropout}" if self.dropout else ""
+        return f"n_heads={self.n_heads}, rotary={self.rotary}, causal={self.causal}{dropout}"
 
 
 class MultiHeadAttention(Attention):
@@ -218,20 +225,23 @@ class MultiHeadAttention(Attention):
         n_heads: number of heads; divides ``d_model``.
         rotary: rotate queries and keys by their positions; without, attention is blind to order but for the mask.
         causal: whether position :math:`t` sees the keys :math:`s \le t`, or all of them.
+        dropout: probability of dropping each weight, in training alone.
 
     Shapes:
         ``[batch, seq, d_model]`` to ``[batch, seq, d_model]``.
 
     Raises:
         TypeError: if a size is not an int, or ``causal`` not a bool.
-        ValueError: if ``n_heads`` does not divide ``d_model``, a rotary head has an odd number of channels, or
-            attention that is not causal is called with a cache.
+        ValueError: if ``n_heads`` does not divide ``d_model``, a rotary head has an odd number of channels, the dropout
+            is not a probability, or attention that is not causal is called with a cache.
 
     Source: Vaswani et al., Attention Is All You Need, 2017, section 3.2.
     """
 
-    def __init__(self, d_model: int, n_heads: int, *, rotary: bool = True, causal: bool = True) -> None:
-        super().__init__(d_model, n_heads, rotary=rotary, causal=causal)
+    def __init__(
+        self, d_model: int, n_heads: int, *, rotary: bool = True, causal: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__(d_model, n_heads, rotary=rotary, causal=causal, dropout=dropout)
 
     def project(self, x: Tensor, cache: Cache | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of ``x``, each ``[batch, seq, d_model]``."""

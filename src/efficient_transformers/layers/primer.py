@@ -51,6 +51,7 @@ class MultiDConvHeadAttention(MultiHeadAttention):
     Args:
         d_model, n_heads: as for :class:`MultiHeadAttention`.
         convolve: which of ``"q"``, ``"k"`` and ``"v"``, in this order; ``""`` is plain attention.
+        dropout: as for :class:`MultiHeadAttention`.
         **options: of :class:`CausalDepthwiseConv`.
 
     Shapes:
@@ -63,8 +64,10 @@ class MultiDConvHeadAttention(MultiHeadAttention):
     Source: So et al., 2021, abstract and released code.
     """
 
-    def __init__(self, d_model: int, n_heads: int, convolve: Subset = "qkv", **options: Any) -> None:
-        super().__init__(d_model, n_heads)
+    def __init__(
+        self, d_model: int, n_heads: int, convolve: Subset = "qkv", *, dropout: float = 0.0, **options: Any
+    ) -> None:
+        super().__init__(d_model, n_heads, dropout=dropout)
         require_known("convolve", convolve, SUBSETS)
         self.conv_q, self.conv_k, self.conv_v = (
             CausalDepthwiseConv(d_model, n_heads, **options) if name in convolve else None for name in "qkv"
