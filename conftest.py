@@ -15,6 +15,10 @@ def pytest_configure(config: pytest.Config) -> None:
         if option.nbval_sanitize_with is None:
             option.nbval_sanitize_with = str(Path(__file__).parent / "tools" / "notebooks" / "nbval_sanitize.cfg")
         option.nbval_current_env = option.nbval_kernel_name is None
+        if not hasattr(config, "workerinput"):
+            from efficient_transformers import load_corpus  # not for tests that no notebook is among
+
+            load_corpus()  # the first time it fetches the plays and says so, which no stored output does
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
