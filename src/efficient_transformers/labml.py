@@ -4,7 +4,11 @@ What is notable:
 - names, arguments and starting values are those of labml-nn 0.5.1, and weights of its layers load by their own keys;
 - tensors are ``[seq, batch, channels]`` as there, and without a mask all tokens see all, but in an hourglass;
 - outputs and gradients are labml's, to rounding; attention is fused, and keeps no map of its weights in ``attn``;
-- what raises NotImplementedError there works here.
+- what raises NotImplementedError there works here;
+- a weight, a mask or an input of another shape is a ValueError that says what was expected.
+
+Source: ``labml_nn.transformers`` of labml-nn 0.5.1, its ``primer_ez``, ``primer_ez.variations``, ``hour_glass`` and
+``gmlp``, and what they take from ``mha``, ``feed_forward`` and ``models``.
 """
 
 from __future__ import annotations
