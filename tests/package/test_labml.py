@@ -159,20 +159,20 @@ def test_keys_and_starting_values_are_labmls(case):
 
 @pytest.fixture
 def installed(monkeypatch):
-    """The names of labml's four pages, where it is."""
-    if not (PEERS / "labml_nn").is_dir():
-        pytest.skip("no labml-nn: run `make bench`")
+    """The names of labml's four pages; `make test-long` brings it."""
     monkeypatch.syspath_prepend(PEERS)
     return theirs()
 
 
 @quietly
+@pytest.mark.long
 def test_the_figures_are_those_of_the_labml_that_is_installed(installed):
     for case in CASES:
         assert_figures(installed, case)
 
 
 @quietly
+@pytest.mark.long
 def test_what_labml_saves_loads_and_computes_the_same(installed):
     for make, inputs in CASES.values():
         original, ours = make(installed).double().eval(), make(labml).double().eval()
@@ -181,6 +181,7 @@ def test_what_labml_saves_loads_and_computes_the_same(installed):
 
 
 @quietly
+@pytest.mark.long
 def test_each_class_of_the_four_pages_is_here(installed):
     modules = [installed.SquaredReLU, installed.MultiDPHConvHeadAttention, installed.HourGlass, installed.GMLPBlock]
     pages = {kind.__module__ for kind in modules}
