@@ -66,7 +66,7 @@ class Entry:
         rate_of: an entry of the same study, the same model at another budget, whose tuned rate is taken, where a budget
             is too long to tune at, or the time too short.
         weight_decay: in units of the rate; None for the protocol's 0.1.
-        optimizer: of :data:`.loop.OPTIMIZERS`; None for the protocol's AdamW.
+        optimizer: ``"adamw"`` or ``"muon"``; None for the protocol's AdamW.
 
     Raises:
         TypeError: if a number that counts is not an int.

@@ -123,8 +123,8 @@ def adamw_of(groups: list[dict[str, Any]]) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, betas=(0.9, 0.99), fused=on_gpu() or None)
 
 
-def muon(model: nn.Module, weight_decay: float, scale: str = "match_rms_adamw") -> Both:
-    r"""Muon for :func:`inner_matrices`, AdamW for all other parameters, with the same rate and decay.
+def muon(model: nn.Module, weight_decay: float, scale: str = "match_rms_adamw") -> torch.optim.Optimizer:
+    r"""Muon for the matrices inside the layers, AdamW for all other parameters, with the same rate and decay.
 
     Muon's step is the gradient's average with its singular values set to about 1, which five iterations do in bfloat16.
 
