@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import Parameter, signature
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -484,7 +484,7 @@ class OtherRate(Both):
     """
 
     def __init__(self, model: nn.Module, weight_decay: float, times: float) -> None:
-        super().__init__(*(part for part, _ in muon(model, weight_decay).parts))
+        super().__init__(*(part for part, _ in cast(Both, muon(model, weight_decay)).parts))
         self.times = times
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
