@@ -209,6 +209,7 @@ def test_a_chapter_has_one_panel_of_ipywidgets_in_sight_of_which_a_picture_is_st
     assert len(panels) == (name in CHAPTERS)
     for cell, after in panels:
         assert cell.metadata["tags"] == ["nbval-ignore-output"]
+        assert "jupyter" not in cell.metadata, "neither code nor picture is collapsed"
         assert cell.source.startswith("from ipywidgets import interact\n")
         assert len([line for line in cell.source.splitlines() if line]) <= 12
         assert ["image/png" in output.data for output in cell.outputs] == [True]
