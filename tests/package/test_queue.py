@@ -31,8 +31,13 @@ CHANGING = ("started", "commit")  # of a record, from one start of a run to the 
 
 
 def kept(folder: Path):
-    """Checkpoints every few steps, in a folder."""
-    return lambda run, seconds: Checkpoints(folder / f"{run['run']['training']['learning_rate']:g}.pt", 4)
+    """Checkpoints every few steps, in a folder; a rate is tuned with one seed and reported with others."""
+
+    def of(run: dict, seconds: float) -> Checkpoints:
+        config = run["run"]["training"]
+        return Checkpoints(folder / f"{config['learning_rate']:g}-{config['seed']}.pt", 4)
+
+    return of
 
 
 def in_a_child(work) -> int:

@@ -94,6 +94,7 @@ MODULES = {  # for the other entries of a module: a section, or the page that is
     "pretrained": "write-with-it",
     "protocol": "6.6",
     "rules": "6.6",
+    "runs": "write-with-it",
     "saving": "write-with-it",
     "screening": "7.3",
     "sides": "7.8",
