@@ -239,7 +239,7 @@ def test_a_verdict_far_from_its_edge_holds_in_every_grouping():
 
 @pytest.mark.slow
 def test_a_verdict_that_one_long_list_undoes_is_found():
-    one = {"close": (shifted(-0.014), CONTROL)}
+    one = {"close": (shifted(-0.018), CONTROL)}
     assert compare(one)["close"].told_apart
     assert regrouped({"one": one})["close"] == ()
     many = {f"idle {i}": (shifted(0.0), CONTROL) for i in range(40)}

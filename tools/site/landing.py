@@ -66,14 +66,15 @@ def shallow_layers() -> Finding:
     """Section 4.11: the control that undoes the hourglass."""
     in_a_minute = (r for r in study.load_study("shortening") if r["run"]["name"].endswith("equal time"))
     records = [r for r in in_a_minute if r["run"]["training"]["seq_len"] == 1024]
-    by_model, _ = study.by_model(records)
+    by_model, trained = study.by_model(records)
     pairs = {f"{a} − {b}": (by_model[a], by_model[b]) for a, b in SHORTENING}
     found = evidence.compare(pairs)
     rows = {n: found[f"{HOURGLASS} − baseline, {n} layers"] for n in (8, 4, 3, 2)}
     eight, two = rows[8], rows[2]
     holds(verdict(eight) == "lower", "the hourglass is ahead of eight layers at equal time")
     holds(verdict(two) == "higher", "the hourglass is behind two layers at equal time")
-    numbers = {"interval": interval(two)}
+    steps = {n: str(trained[name]["steps"]) for n, name in (("fewer", HOURGLASS), ("more", "baseline, 2 layers"))}
+    numbers = {"interval": interval(two), **steps}
     words = {8: "eight", 4: "four", 3: "three", 2: "two"}
     return Finding(numbers, {f"{words[n]} plain layers": row for n, row in rows.items()})
 

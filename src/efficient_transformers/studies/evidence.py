@@ -24,7 +24,6 @@ RATE_ERROR = 0.0025
 The loss of a run varies with its rate from seed to seed, so that the rate with the lowest loss on one seed lies beside
 the best one. ``tests/package/test_error_rate.py`` repeats the whole rule on losses that vary as those of the records:
 with this number in the intervals, five pairs without a difference are told apart 2 to 5 % of the time, without it 10 %.
-So far no study has it in its intervals.
 """
 
 
@@ -143,7 +142,7 @@ def standard_error(spread: float, seeds: int, rate_error: float) -> float:
 
 
 def compare(
-    pairs: Mapping[str, tuple[Losses, Losses]], level: float = 0.05, *, rate_error: float = 0.0
+    pairs: Mapping[str, tuple[Losses, Losses]], level: float = 0.05, *, rate_error: float = RATE_ERROR
 ) -> dict[str, Comparison]:
     r"""The pairs of one figure: who is lower, by how much, and whether that can be told.
 
@@ -156,7 +155,7 @@ def compare(
     Args:
         pairs: for each name, the losses by seed of one model and of the one that it is compared with.
         level: the chance that a figure without any difference says that there is one.
-        rate_error: of each side, in the unit of the losses: :data:`RATE_ERROR` where each rate was chosen on one seed.
+        rate_error: of each side, in the unit of the losses; 0 where the rates were given.
 
     Raises:
         ValueError: if there are no pairs, all differences of each are the same, so that nothing says what chance does,
@@ -191,7 +190,7 @@ def _p_value(mean: float, error: float, freedom: int) -> float:
 
 
 def regrouped(
-    lists: Mapping[str, Mapping[str, tuple[Losses, Losses]]], level: float = 0.05, *, rate_error: float = 0.0
+    lists: Mapping[str, Mapping[str, tuple[Losses, Losses]]], level: float = 0.05, *, rate_error: float = RATE_ERROR
 ) -> dict[str, tuple[str, ...]]:
     """In which groupings a verdict of :func:`compare` is another one; none: it holds in every grouping.
 
@@ -287,7 +286,9 @@ class Crossing:
         return f"{self.at:,.0f}  [{'≤ ' if self.open_below else ''}{low}, {'≥ ' if self.open_above else ''}{high}]"
 
 
-def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) -> Crossing | None:
+def crossing(
+    differences: Mapping[float, Sequence[float]], level: float = 0.05, *, rate_error: float = RATE_ERROR
+) -> Crossing | None:
     r"""Where, along budgets or sizes, one model overtakes another; None: no crossing seen.
 
     Between neighbors :math:`a < b` the difference is :math:`d(x) = (1 - w)\, \bar d_a + w\, \bar d_b` with
@@ -303,6 +304,7 @@ def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) 
     Args:
         differences: for each place, a number above 0, the differences by seed.
         level: one minus the coverage of the interval.
+        rate_error: as for :func:`compare`.
 
     Raises:
         TypeError: if ``level`` is not a number.
@@ -319,7 +321,7 @@ def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) 
     if not starts:
         return None
     spread, freedom = pooled_spread([differences[x] for x in places])
-    error = standard_error(spread, min(map(len, differences.values())), 0.0)
+    error = standard_error(spread, min(map(len, differences.values())), rate_error)
     reach = float(stats.t.ppf(1 - level / 2, freedom)) * error
     points = 2000  # how finely each stretch between neighbors is looked at
     unclear: list[tuple[float, bool]] = []  # places in order, and whether 0 is in the interval there

@@ -253,5 +253,5 @@ def limits(
     if plan.part == "validation":
         yield "The text has no test part: the losses are of the part that rates and depths were chosen on."
     spread = ", and take both questions' spreads as one" if len(pairs) > 1 else ""
-    yield f"The intervals are over seeds{spread}; the choice of a rate is not in them."
+    yield f"The intervals are over seeds{spread}; they hold what choosing a rate on one seed may cost."
     yield f"It holds for {plan.steps:,} steps, one text, one size and one recipe; a lead can shrink with more steps."

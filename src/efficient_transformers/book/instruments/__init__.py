@@ -252,10 +252,10 @@ class Bet:
         "k": ("what it is compared with", slice(0, 3)),
         "v": ("what it brings back", slice(0, 3)),
     }
-    LITTLE = "{} alone bring a little. The four lowest rows all have values in them."
+    LOWEST = "The four lowest rows all have values in them."
     SAYS: ClassVar[dict[str, str]] = {
-        "q": LITTLE.format("Queries"),
-        "k": LITTLE.format("Keys"),
+        "q": f"Whether queries alone bring anything we cannot tell. {LOWEST}",
+        "k": f"Keys alone bring a little. {LOWEST}",
         "v": "Yes. Values alone do as well as all three.",
     }
 
