@@ -30,7 +30,6 @@ from tools.site import (
     math,
     meta,
     models,
-    moved,
     nulls,
     one_token,
     pages,
@@ -98,7 +97,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         others,
         contents.move_contents,
         tables.stack_tables,
-        moved.add_notes,
         loads.add,
         colab_runs.tell,
         meta.describe_page,
@@ -108,7 +106,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     # All pages are written.
     "build-finished": [
         meta.write_extra_pages,  # the root as well, before sphinx-external-toc would write a bare one
-        moved.write_pages,
         code.show_linked_code,
         others,  # codeautolink writes its links
         code.show_all,
