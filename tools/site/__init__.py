@@ -14,7 +14,6 @@ from typing import Any
 
 from tools.site import (
     annotate,
-    architecture,
     cells,
     check,
     code,
@@ -59,7 +58,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         landing.fill,
         costs.fill,
         nulls.fill,
-        architecture.draw,
         dots.fill,
         source.fill,
     ],
