@@ -6,7 +6,7 @@ TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 FILES = $(shell find * \( -name '.*' -o -name _build -o -name mine -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book lab pdf offline sphinx linkcheck lint quick package test test-lab test-long notebooks benchmarks
+.PHONY: help book lab pdf offline linkcheck lint quick package test test-lab test-long notebooks benchmarks
 .PHONY: bench gpu serve pictures workflows audit clean repository requirements
 
 help:                       ## list the targets
@@ -36,15 +36,6 @@ pdf: book                   ## the whole book as one PDF, at _build/book.pdf; ne
 
 offline: book               ## one zip for a machine without a network, at _build/offline.zip
 	$(BIN)/python -m tools.make.offline
-
-sphinx: .sphinx/ready       ## the same site by plain Sphinx, without Jupyter Book, at _build/sphinx/html
-	.sphinx/bin/python -m tools.make.sphinx_conf _build/sphinx
-	.sphinx/bin/python -m sphinx -c _build/sphinx -W -n --keep-going . _build/sphinx/html
-
-.sphinx/ready: pyproject.toml
-	$(PYTHON) -m venv .sphinx
-	.sphinx/bin/pip install --quiet --disable-pip-version-check --editable '.[sphinx]'
-	touch $@
 
 linkcheck: .venv/ready      ## whether the links that leave the site still lead somewhere; asks the network
 	$(BIN)/jupyter-book build . --builder linkcheck
@@ -111,7 +102,7 @@ audit: .audit/ready         ## known vulnerabilities of what the book is built w
 	touch $@
 
 clean:                      ## remove what make made
-	rm -rf .venv .audit .lab .sphinx _build
+	rm -rf .venv .audit .lab _build
 
 repository:                 ## write the repository's address wherever it stands
 	$(PYTHON) -m tools.make.repository $(URL)

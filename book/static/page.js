@@ -104,15 +104,7 @@ function unfolds(link) {
   });
 }
 
-// What an address asked for has moved to another page: tools/site/moved.py.
-function follow() {
-  const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest(".moved > p");
-  if (asked) location.replace(asked.querySelector("a").href);
-}
-addEventListener("hashchange", follow);
-
 document.addEventListener("DOMContentLoaded", () => {
-  follow();
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
   each("table.results", (table) => table.tHead && sortable(table));
   each(".bd-article figure.numbered:has(img)", enlargeable);

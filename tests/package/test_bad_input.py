@@ -45,7 +45,6 @@ from efficient_transformers import (
     swap_rotary_pairing,
 )
 from efficient_transformers.layers import gmlp
-from efficient_transformers.layers.convolution import use_conv_kernel
 from efficient_transformers.layers.products import toeplitz
 from efficient_transformers.studies.cost import cache_bytes, cost_model
 from efficient_transformers.studies.digits import DigitClassifier, DigitTraining
@@ -137,11 +136,6 @@ BAD = {
     "pairing of convolved queries and keys": (
         swap(MultiDConvHeadAttention(8, 2).state_dict()), ValueError,
         ["state is ['conv_q.weight', 'conv_k.weight']", "no convolutions of queries or keys"]),
-    "a kernel for a dilation": (
-        lambda: use_conv_kernel(CausalDepthwiseConv(4, dilation=2), max), ValueError,
-        ["the dilation of a convolution is 2", "1, for such a kernel"]),
-    "a kernel for no convolution": (
-        lambda: use_conv_kernel(nn.Linear(2, 2), max), ValueError, ["module is 'Linear'", "with convolutions"]),
     "layer: attention of other channels": (
         lambda: layer(d_model=16), ValueError, ["attention.d_model is 8", "16, as the layer has"]),
     "layer: network of other channels": (

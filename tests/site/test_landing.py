@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from efficient_transformers.studies.evidence import Comparison
 from tools.make import repository
-from tools.site import colab_runs, emblems, intervals, landing, models, writing
+from tools.site import colab_runs, intervals, landing, models, writing
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -170,13 +170,6 @@ def test_the_last_card_ends_where_its_list_ends(visit, width):
     cards, whole = tab.locator(".chapter-cards > li"), tab.locator(".chapter-cards")
     assert cards.evaluate_all(right)[-1] == whole.evaluate_all(right)[0]
     assert tab.evaluate("document.scrollingElement.scrollWidth") <= width
-
-
-def test_each_chapter_has_an_emblem_and_one_without_stops_the_build():
-    drawn = [emblems.emblem(name) for name in landing.in_the_book()]
-    assert len(set(drawn)) == len(emblems.EMBLEMS)
-    with pytest.raises(ValueError, match="07-new has no emblem"):
-        emblems.emblem("07-new")
 
 
 # What stands at the foot of pages and beside links

@@ -6,7 +6,6 @@ import json
 import re
 import statistics
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,7 @@ from docutils import nodes
 from efficient_transformers.studies.records import NAMES
 from tools.make import offline, repository, screenshots
 from tools.notebooks import chapters, folding, run_notebooks
-from tools.site import check, landing, links, meta, moved
+from tools.site import check, landing, links, meta
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -148,7 +147,7 @@ def test_a_chapter_without_a_line_of_its_own_shows_its_first_sentence(monkeypatc
 def test_each_page_says_what_it_is():
     pages = [p for p in sorted(SITE.rglob("*.html")) if not {"_static", "_modules"} & set(p.parts)]
     named = [str(path.relative_to(SITE)) for path in pages]
-    book = [name for name in named if name.startswith(("book/", "notebooks/")) and name not in moved.TABLE]
+    book = [name for name in named if name.startswith(("book/", "notebooks/"))]
     assert "notebooks/01-transformer.html" in book
     descriptions = {}
     for name in book:
@@ -248,32 +247,6 @@ def test_a_chapters_variable_does_not_explain_a_function_of_the_same_name():
     assert any(re.search(r"^whole = ", source, re.MULTILINE) for source in sources)
     assert not {"whole", "recorded", "shipped"} & explanations.keys()
     assert explanations["peak_memory"].how == "Used"
-
-
-# Plain Sphinx
-
-
-def article(path: Path) -> str:
-    """What a page of the book says, without white space, which themes set differently."""
-    found = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select_one(".bd-article")
-    for element in found.select("script, style"):
-        element.decompose()
-    said = "".join(found.get_text().split())
-    said = said.replace("~typing.", "")  # which Sphinx 7 leaves in some signatures
-    return said.replace("abstractmethod", "abstract")  # Sphinx 9's word for it
-
-
-@pytest.mark.site
-@pytest.mark.long
-def test_plain_sphinx_builds_the_same_pages():
-    subprocess.run(["make", "sphinx", f"PYTHON={sys._base_executable}"], cwd=ROOT, check=True)
-    python = ROOT / ".sphinx" / "bin" / "python"
-    without = subprocess.run([python, "-c", "import jupyter_book"], capture_output=True, text=True)
-    assert "ModuleNotFoundError" in without.stderr
-    plain = ROOT / "_build" / "sphinx" / "html"
-    pages = [p.relative_to(SITE) for folder in ("book", "notebooks") for p in sorted((SITE / folder).rglob("*.html"))]
-    assert len(pages) > 40
-    assert [str(name) for name in pages if article(SITE / name) != article(plain / name)] == []
 
 
 # Workflows

@@ -1,25 +1,20 @@
-"""What lies around the book: its address, the same wherever it stands; what is released; the habits of the house."""
+"""What lies around the book: its address, the same wherever it stands; what is released; what can be made."""
 
 from __future__ import annotations
 
-import configparser
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
-from datetime import date
-from importlib.metadata import metadata, requires
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 from helpers import refuse_another_tree
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import efficient_transformers
@@ -162,130 +157,6 @@ def test_nothing_is_released_that_the_changelog_does_not_name(tag, status, tmp_p
     (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n\n## [0.1.1] - 2026-12-24\n\n0.1.0 has no section.\n")
     ran = subprocess.run(["bash", "-e", "-c", check], cwd=tmp_path, env={"GITHUB_REF_NAME": tag})
     assert ran.returncode == status
-
-
-# Habits
-
-FORMS = sorted(set(tracked(".github/ISSUE_TEMPLATE")) - {".github/ISSUE_TEMPLATE/config.yml"})
-HOOKS = [hook for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"] for hook in repo["hooks"]]
-
-
-def test_the_changelog_begins_with_what_is_unreleased_and_goes_back_in_time():
-    first, *released = re.findall(r"(?m)^## (.*)$", read("CHANGELOG.md"))
-    assert first == "[Unreleased]"
-    versions = [re.fullmatch(r"\[(.+)\] - (\S+)", heading).groups() for heading in released]
-    times = [(Version(version), date.fromisoformat(day)) for version, day in versions]
-    assert times == sorted(times, reverse=True)
-    assert [version for version, _ in times if version > Version(efficient_transformers.__version__)] == []
-    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-    assert set(re.findall(r"(?m)^### (.*)$", read("CHANGELOG.md"))) <= kinds
-
-
-@pytest.mark.parametrize("path", FORMS, ids=lambda path: Path(path).stem)
-def test_an_issue_form_has_what_github_asks_of_one(path):
-    form = yaml.safe_load(read(path))
-    assert set(form) == {"name", "description", "title", "body"}
-    assert all(form[key].strip() for key in ("name", "description", "title"))
-    assert all(field["attributes"]["label"].strip() for field in form["body"])
-    assert {field["type"] for field in form["body"]} <= {"input", "textarea", "dropdown"}
-    assert all(re.fullmatch(r"[\w-]+", field["id"]) for field in form["body"])
-    assert len({field["id"] for field in form["body"]}) == len(form["body"])
-    for field in form["body"]:
-        options = field["attributes"].get("options", [])
-        assert (field["type"] == "dropdown") == bool(options)
-        assert len(set(options)) == len(options)
-        assert field["validations"] == {"required": True}
-
-
-def test_there_is_a_form_for_a_statement_a_cell_and_a_barrier_and_a_way_around_them():
-    assert [Path(path).stem for path in FORMS] == ["accessibility", "broken-cell", "wrong-statement"]
-    assert len({yaml.safe_load(read(path))["name"] for path in FORMS}) == len(FORMS)
-    assert yaml.safe_load(read(".github/ISSUE_TEMPLATE/config.yml")) == {"blank_issues_enabled": True}
-
-
-def test_the_command_that_a_form_asks_for_prints_versions():
-    form = yaml.safe_load(read(".github/ISSUE_TEMPLATE/broken-cell.yml"))
-    (field,) = [field for field in form["body"] if field["id"] == "versions"]
-    python, *arguments = shlex.split(field["attributes"]["placeholder"])
-    assert python == "python"
-    ran = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
-    assert efficient_transformers.__version__ in ran.stdout
-
-
-@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
-def test_a_hook_runs_a_tool_of_the_environment_on_files_that_there_are(hook):
-    tool, *arguments = shlex.split(hook["entry"])
-    assert (hook["language"], Path(tool).parent) == ("system", Path(".venv/bin"))
-    files = [name for name in tracked() if re.search(hook.get("files", r"^tests/.*\.py$"), name)]
-    assert files
-    command = [Path(sys.executable).parent / Path(tool).name, *arguments]
-    ran = subprocess.run([*command, *(files if hook.get("pass_filenames", True) else [])], cwd=ROOT, check=False)
-    assert ran.returncode == 0
-
-
-def test_no_hook_asks_the_network():
-    assert [repo["repo"] for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]] == ["local"]
-
-
-def test_dependabot_looks_after_actions_and_pins_and_waits_a_week():
-    updates = yaml.safe_load(read(".github/dependabot.yml"))["updates"]
-    assert [update["package-ecosystem"] for update in updates] == ["github-actions", "pip"]
-    assert all((ROOT / update["directory"].strip("/")).is_dir() for update in updates)
-    assert all(update["cooldown"]["default-days"] >= 7 for update in updates)
-
-
-def test_dependabot_proposes_no_version_that_another_pin_refuses():
-    versions = {canonicalize_name(name): Version(version) for name, version in pins().items()}
-    refused = set()
-    for need in (Requirement(text) for name in versions for text in requires(name) or []):
-        name = canonicalize_name(need.name)
-        if name in versions and (need.marker is None or need.marker.evaluate({"extra": ""})):
-            old = versions[name]
-            newer = {"minor": f"{old.major}.{old.minor + 1}.0", "patch": f"{old.major}.{old.minor}.{old.micro + 1}"}
-            refused |= {(name, part) for part, version in newer.items() if version not in need.specifier}
-    _, pip = yaml.safe_load(read(".github/dependabot.yml"))["updates"]
-    majors, *held = [
-        (rule["dependency-name"], [kind.removeprefix("version-update:semver-") for kind in rule["update-types"]])
-        for rule in pip["ignore"]
-    ]
-    assert majors == ("*", ["major"])
-    assert {(canonicalize_name(name), part) for name, parts in held for part in parts} == refused
-
-
-@pytest.mark.parametrize("line", [line for line in read(".gitattributes").splitlines() if line and line[0] != "#"])
-def test_each_pattern_of_git_attributes_matches_a_file(line):
-    assert tracked(line.split()[0])
-
-
-def test_what_commands_write_is_folded_in_reviews_and_what_people_write_is_not():
-    asked = ["git", "check-attr", "linguist-generated", "--", *tracked()]
-    listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    folded = {line.partition(": ")[0] for line in listed if line.endswith(": set")}
-    assert set(tracked("notebooks", "*.jsonl", "src/efficient_transformers/weights")) <= folded
-    assert [name for name in folded if Path(name).suffix == ".py" or name.startswith(("book/", "tests/"))] == []
-
-
-def test_files_are_as_the_editors_are_told():
-    told = configparser.ConfigParser()
-    told.read_string("[top]\n" + read(".editorconfig"))
-    assert told["*"]["end_of_line"] == "lf"
-    assert told["*"]["insert_final_newline"] == "true"
-    texts = {
-        name: (ROOT / name).read_bytes() for name in tracked() if Path(name).suffix not in (".png", ".safetensors")
-    }
-    assert [name for name, text in texts.items() if b"\r" in text or text[-1:] not in (b"\n", b"")] == []
-    assert [name for name, text in texts.items() if re.search(rb"(?m)^\t", text)] == ["Makefile"]
-    python = told["*.{py,toml}"]
-    assert [n for n in tracked("*.py", "*.toml") if re.search(rb"(?m)[ \t]$", texts[n])] == []
-    assert int(python["max_line_length"]) == tomllib.loads(read("pyproject.toml"))["tool"]["ruff"]["line-length"]
-
-
-def test_the_container_has_the_lowest_python_and_makes_the_book():
-    container = json.loads(read(".devcontainer/devcontainer.json"))
-    (python,) = re.findall(r"python:(\d+\.\d+)-", container["image"])
-    assert tomllib.loads(read("pyproject.toml"))["project"]["requires-python"] == f">={python}"
-    assert " chromium " in container["onCreateCommand"]
-    assert container["postCreateCommand"] == "make book"
 
 
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/PULL_REQUEST_TEMPLATE.md", ".pre-commit-config.yaml"]

@@ -14,7 +14,6 @@ from typing import Any
 
 from tools.site import (
     annotate,
-    architecture,
     cells,
     check,
     code,
@@ -30,7 +29,6 @@ from tools.site import (
     math,
     meta,
     models,
-    moved,
     nulls,
     one_token,
     pages,
@@ -60,7 +58,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         landing.fill,
         costs.fill,
         nulls.fill,
-        architecture.draw,
         dots.fill,
         source.fill,
     ],
@@ -98,7 +95,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         others,
         contents.move_contents,
         tables.stack_tables,
-        moved.add_notes,
         loads.add,
         colab_runs.tell,
         meta.describe_page,
@@ -108,7 +104,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     # All pages are written.
     "build-finished": [
         meta.write_extra_pages,  # the root as well, before sphinx-external-toc would write a bare one
-        moved.write_pages,
         code.show_linked_code,
         others,  # codeautolink writes its links
         code.show_all,

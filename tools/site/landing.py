@@ -25,10 +25,11 @@ from efficient_transformers.book import instruments
 from efficient_transformers.book.instruments import LeakLab
 from tools.make import repository
 from tools.notebooks import chapters, run_notebooks
-from tools.site import colab_runs, emblems, intervals, models, writing
+from tools.site import colab_runs, intervals, models, writing
 from tools.site.intervals import signed, verdict
 
 ROOT = Path(__file__).parents[2]
+EMBLEMS = ROOT / "book" / "static" / "emblems"
 SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
 PAGE = "book/index"
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
@@ -170,6 +171,11 @@ def colab(name: str, words: str, **attributes: str) -> str:
     return f'<a href="{repository.colab(address, name)}"{said}>{words}</a>'
 
 
+def emblem(name: str) -> str:
+    """The emblem of a chapter, in the colors of the page; it says nothing that its card does not say."""
+    return (EMBLEMS / f"{name}.svg").read_text(encoding="utf-8").strip()
+
+
 def cards() -> str:
     items = []
     for name in in_the_book():
@@ -178,7 +184,7 @@ def cards() -> str:
         says = card(name)
         in_colab = colab(name, "Colab", aria_label=f"Chapter {number} in Colab")
         items.append(
-            f'<li>{emblems.emblem(name)}<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
+            f'<li>{emblem(name)}<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
             + (f'<p class="question">{html.escape(says["question"])}</p>' if says["question"] else "")
             + f'<p>{html.escape(says["answer"])}</p><p class="more">'
             + " · ".join(filter(None, (f"{minutes(name)} minutes to read", in_colab)))

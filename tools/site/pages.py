@@ -60,7 +60,6 @@ SECTIONS = {  # what a chapter explains without the package's name
     "ShiftRight": "4.2",
     "Shortening": "4.3",
     "GMLPFamily": "5.2",
-    "use_conv_kernel": "2.12",
 }
 MODULES = {  # for the other entries of a module: a section, or the page that is about what it does
     "attention": "1.4",

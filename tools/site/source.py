@@ -4,7 +4,7 @@ What is notable:
 - nothing is written for it: docstrings and comments are the text, set as on the pages of the package;
 - each class and function says which section builds it, where its entry is, which tests hold it, which name of labml it
   answers, and what its fast form is;
-- links to listings lead here; ``book/moved.yml`` has the addresses of the listings of before.
+- links to listings lead here.
 """
 
 from __future__ import annotations

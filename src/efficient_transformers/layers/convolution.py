@@ -8,7 +8,6 @@ What is notable:
 from __future__ import annotations
 
 import copy
-import functools
 from typing import Any, Literal, get_args
 
 import torch
@@ -19,7 +18,7 @@ from ..checks import require, require_bool, require_int, require_known
 from . import fast
 from .attention import check_heads
 from .cache import Cache
-from .fast import Form, on_cpu
+from .fast import on_cpu
 
 Sharing = Literal["heads", "none", "all"]
 Init = Literal["official", "random"]
@@ -74,7 +73,6 @@ class CausalDepthwiseConv(nn.Module):
         channels = 1 if sharing == "all" else d_model // n_heads
         self.weight = nn.Parameter(torch.full((heads, channels, kernel_size), 0.5 / kernel_size))
         self.bias = nn.Parameter(torch.zeros(heads, channels, 1)) if bias else None
-        self.compute: Form = depthwise_conv  # see use_conv_kernel
         nn.init.constant_(self.weight[..., 0], 0.5)
         if init == "random":
             for p in self.parameters():
@@ -94,7 +92,7 @@ class CausalDepthwiseConv(nn.Module):
         x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, past+T, D)
         kernel = self.per_channel(self.weight.flip(2)).unsqueeze(1)  # (D, 1, W)
         bias = None if self.bias is None else self.per_channel(self.bias).flatten()  # (D)
-        return self.compute(x, kernel, bias, self.dilation)  # (B, T, D)
+        return depthwise_conv(x, kernel, bias, self.dilation)  # (B, T, D)
 
     def extra_repr(self) -> str:
         sizes = f"{self.d_model}, n_heads={self.n_heads}, kernel_size={self.kernel_size}"
@@ -106,41 +104,6 @@ def depthwise_conv(x: Tensor, kernel: Tensor, bias: Tensor | None, dilation: int
     """``conv1d`` of ``[batch, past + seq, channels]`` with a kernel ``[channels, 1, W]`` for each channel."""
     y = F.conv1d(x.mT, kernel, bias, dilation=dilation, groups=len(kernel)).mT  # (B, T, D)
     return y.contiguous()  # a token's channels side by side: fused attention takes no others on a GPU
-
-
-def use_conv_kernel(module: nn.Module, causal_conv1d_fn: Form) -> None:
-    """Compute the convolutions of a model by a kernel of others, from now on.
-
-    ``causal_conv1d_fn(x, weight, bias)`` takes ``[batch, channels, seq]``, ``[channels, W]``, whose last weight is the
-    current token's, and ``[channels]`` or None; it sees zeros before the sequence. So do the CUDA kernel of the
-    package ``causal_conv1d`` and its copies on the Hugging Face Hub, which the package ``kernels`` loads. They take
-    2 to 4 tokens and compute derivatives too.
-
-    That kernel was never run with this book, for want of a GPU: its interface is read off its source, and what is
-    tested is the form of ``transformers`` with the same interface, on a CPU.
-
-    Args:
-        module: a model or a layer; each :class:`CausalDepthwiseConv` in it changes.
-        causal_conv1d_fn: the kernel.
-
-    Raises:
-        ValueError: if a convolution has a dilation, or there is none.
-
-    Source: Dao, ``causal_conv1d_interface.py`` of causal-conv1d.
-    """
-    convs = [conv for conv in module.modules() if isinstance(conv, CausalDepthwiseConv)]
-    require(len(convs) > 0, "module", type(module).__name__, "a module with convolutions")
-    for conv in convs:
-        require(conv.dilation == 1, "the dilation of a convolution", conv.dilation, "1, for such a kernel")
-    for conv in convs:
-        conv.compute = functools.partial(kernel_conv, causal_conv1d_fn)
-
-
-def kernel_conv(causal_conv1d_fn: Form, x: Tensor, kernel: Tensor, bias: Tensor | None, dilation: int) -> Tensor:
-    """``depthwise_conv`` by a kernel, which computes a sum for each past token too; these are left out."""
-    past = kernel.shape[2] - 1
-    y = causal_conv1d_fn(x.mT, kernel.squeeze(1), bias)  # (B, D, past+T)
-    return y[:, :, past:].mT.contiguous()
 
 
 def check_conv(kernel_size: int, sharing: str, dilation: int, bias: bool, init: str) -> None:
