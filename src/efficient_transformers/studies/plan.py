@@ -222,7 +222,8 @@ class Plan:
         def width(seeds: int) -> float:
             return float(stats.t.ppf(1 - alpha / 2, QUESTIONS * (seeds - 1))) / math.sqrt(seeds)
 
-        wider = f" An interval is up to {width(self.seeds) / width(len(SEEDS)):.1f} times as wide as with {len(SEEDS)} seeds."
+        times = width(self.seeds) / width(len(SEEDS))
+        wider = f" An interval is up to {times:.1f} times as wide as with {len(SEEDS)} seeds."
         return wider + ("" if self.seeds >= VERDICT_SEEDS else f" No verdict: that takes {VERDICT_SEEDS} seeds.")
 
 
