@@ -3,6 +3,7 @@
 What is notable:
 - a difference is taken seed by seed: both sides saw the same batches;
 - the spread is pooled over the pairs of a figure: five seeds alone say little about it;
+- what choosing a rate on one seed may cost is in each interval, since more seeds at that rate do not see it;
 - Holm's correction: a figure of ten pairs is wrong somewhere no more often than a figure of one.
 """
 
