@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import cache
 
 import pytest
 import torch
@@ -17,17 +19,30 @@ SOLUTION = re.compile(r"<summary>Solution</summary>\s+```python\n(.*?)```", re.D
 
 
 def solutions():
-    """Number and code of each solution, from the cells of the chapters and the text before them."""
+    """Number, chapter and code of each solution, from the cells of the chapters and the text before them."""
     for name in run_notebooks.chapters():
         cells = run_notebooks.source(name).cells
         for i, cell in enumerate(cells):
             if cell.cell_type == "code" and (call := CALL.search(cell.source)):
                 found = SOLUTION.search(cells[i - 1].source)
                 assert found, f"no solution before exercise {call[1]}"
-                yield call[1], found[1]
+                yield call[1], name, found[1]
 
 
-SOLVED = dict(solutions())
+SOLVED = {number: code for number, _, code in solutions()}
+CHAPTER = {number: name for number, name, _ in solutions()}
+
+
+@cache
+def definitions(name):
+    """What a chapter imports and defines, which a solution may use."""
+    kinds = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
+    cells = [cell.source for cell in run_notebooks.source(name).cells if cell.cell_type == "code"]
+    trees = [ast.parse(source) for source in cells if "%pip" not in source and "answer" not in source]
+    space = {}
+    for node in (node for tree in trees for node in tree.body if isinstance(node, kinds)):
+        exec(compile(ast.Module([node], []), name, "exec"), space)
+    return space
 
 
 TRAINED = [number for number, code in SOLVED.items() if "def answer(model, corpus, config)" in code]
@@ -47,18 +62,6 @@ def verdict(number, code, capsys):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("number", SOLVED)
-@pytest.mark.usefixtures("short")
-def test_a_check_draws_no_random_number_of_the_reader(number, capsys):
-    torch.manual_seed(5)
-    expected = torch.get_rng_state()
-    space = {}
-    exec(PREAMBLE + SOLVED[number], space)
-    torch.set_rng_state(expected)
-    check(number, space["answer"])
-    assert torch.equal(torch.get_rng_state(), expected)
-
-
 def test_each_chapter_has_an_exercise_that_trains():
     assert [number.partition(".")[0] for number in TRAINED] == ["1", "2", "3", "4", "5", "6"]
 
@@ -70,11 +73,16 @@ def test_each_exercise_has_a_check_a_solution_and_two_wrong_answers():
 
 @pytest.mark.parametrize("number", sorted(SOLVED))
 @pytest.mark.usefixtures("short")
-def test_the_solution_is_right_and_says_one_thing_more_and_no_answer_is_no_verdict(number, capsys):
-    out = verdict(number, SOLVED[number], capsys)
-    assert re.fullmatch(r"right: .{40,220}\n", out), out
+def test_the_solution_is_right_in_its_chapter_says_one_thing_more_and_draws_no_random_number(number, capsys):
+    space = definitions(CHAPTER[number]).copy()
+    exec(SOLVED[number], space)
     check(number, None)
     assert capsys.readouterr().out == "no answer yet: put yours in the place of None, and run this cell again\n"
+    before = torch.get_rng_state()
+    check(number, space["answer"])
+    out = capsys.readouterr().out
+    assert re.fullmatch(r"right: .{40,220}\n", out), out
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_an_up_sampling_that_keeps_all_vectors_is_right_and_told_so(capsys):

@@ -21,7 +21,6 @@ import pytest
 from nbformat.sign import NotebookNotary
 
 import efficient_transformers
-from efficient_transformers.book.exercises import trained
 from tools.make import lab, repository
 from tools.notebooks import folding, pictures, run_notebooks
 
@@ -139,34 +138,6 @@ def test_cells_are_short(name):
         line for c in code_cells(name) if "%pip" not in c.source for line in c.source.splitlines() if len(line) > 97
     ]
     assert wide == [], "a line of more than 97 characters does not fit the page"
-
-
-def exercises(name):
-    """The code cells that wait for an answer, each with the solution that stands before it."""
-    cells = notebook(name).cells
-    for i, cell in enumerate(cells):
-        if cell.cell_type == "code" and "answer = None" in cell.source:
-            solution = re.search(r"<summary>Solution</summary>\s+```python\n(.*?)```", cells[i - 1].source, re.DOTALL)
-            assert solution, cell.source
-            yield cell.source, solution[1]
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_the_solutions_of_the_exercises_are_right_and_no_answer_is_not(name, capsys, monkeypatch):
-    monkeypatch.setattr(trained, "STEPS", 4)  # what they reach is tested with the exercises
-    definitions = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
-    trees = [ast.parse(c.source) for c in code_cells(name) if "%pip" not in c.source and "answer" not in c.source]
-    space = {}
-    for node in (n for tree in trees for n in tree.body if isinstance(n, definitions)):
-        exec(compile(ast.Module([node], []), name, "exec"), space)
-    found = list(exercises(name))
-    assert 4 <= len(found) <= 6
-    for cell, solution in found:
-        placeholder = re.search(r"answer = None.*", cell)[0]
-        exec(cell, dict(space))
-        assert capsys.readouterr().out.startswith("no answer yet: ")
-        exec(cell.replace(placeholder, solution), dict(space))
-        assert capsys.readouterr().out.startswith("right: "), cell
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

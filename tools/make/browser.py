@@ -14,11 +14,10 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import yaml
 from playwright.sync_api import Browser, Page, Playwright
 
 WIDE, NARROW = 1280, 400  # CSS pixels: a laptop, a phone
-MOVED = yaml.safe_load((Path(__file__).parents[2] / "book" / "moved.yml").read_text(encoding="utf-8"))
+OF_CODE = ("_modules/", "book/api/", "book/source/")  # pages of one kind each
 
 # One process without a sandbox, so that it also runs in a container; the rest keeps the browser itself off the network.
 FLAGS = [
@@ -56,9 +55,14 @@ def launch(playwright: Playwright) -> Browser:
 
 
 def pages(site: Path) -> list[str]:
-    """Every page of the site, as a path below it, but for those that only lead to where one has moved."""
-    found = (str(path.relative_to(site)) for path in site.rglob("*.html") if "_static" not in path.parts)
-    return sorted(page for page in found if page not in MOVED)
+    """Every page of the site, as a path below it."""
+    return sorted(str(path.relative_to(site)) for path in site.rglob("*.html") if "_static" not in path.parts)
+
+
+def one_of_each(pages: list[str]) -> list[str]:
+    """The pages, but of those that one template makes of code, the first alone."""
+    made = {page: next((folder for folder in OF_CODE if page.startswith(folder)), page) for page in pages}
+    return list({template: page for page, template in reversed(made.items())}.values())
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
