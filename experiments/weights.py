@@ -51,7 +51,6 @@ RECIPES: dict[str, tuple[str, dict[str, Any], float]] = {
     "hourglass": ("hourglass", hourglass("0.8M", SEQ_LEN), ATTENTION_RATE),
     "gmlp": ("gmlp", gmlp("0.8M", SEQ_LEN, weight="toeplitz"), GATE_RATE),
 }
-FORMERLY = {"gmlp": "gmlp-toeplitz", "dense-gmlp": "gmlp"}  # the names of models until version 0.2.0
 SNAPSHOTS = (250, 500, 1000, 2000, 4000)  # steps at which the parts that chapters draw are kept
 WITH_SNAPSHOTS = ("primer-ez", "gmlp", "dense-gmlp")  # 16 MB is all that the weights may take
 PROMPT = "To be"
@@ -125,7 +124,6 @@ def make_card(name: str, model: LanguageModel, corpus: Corpus) -> dict[str, Any]
     assert corpus.test is not None
     return {
         "name": name,
-        **({"formerly": FORMERLY[name]} if name in FORMERLY else {}),
         "model": model.config,
         "parameters": count(model),
         "corpus": "Shakespeare's plays, by characters; the text is in the public domain",
@@ -148,10 +146,9 @@ def make_card(name: str, model: LanguageModel, corpus: Corpus) -> dict[str, Any]
 def card_text(card: dict[str, Any]) -> str:
     """The card as a page for people."""
     validation, test = ", ".join(card["validation_plays"]), ", ".join(card["test_plays"])
-    formerly = f" Until version 0.2.0 its name was *{card['formerly']}*." if "formerly" in card else ""
     return f"""# {card["name"]}
 
-A language model of the book *Efficient Transformers, Annotated*, to be looked at and played with.{formerly}
+A language model of the book *Efficient Transformers, Annotated*, to be looked at and played with.
 
 - Model: `build_model(**{card["model"]})`, {card["parameters"]:,} parameters.
 - Data: {card["corpus"]}. Held out: {validation} to validate, {test} to test.

@@ -105,8 +105,6 @@ async function read_files(files) {
   return { config: await json(config), vocabulary: await json(vocabulary), weights: await weights.arrayBuffer() };
 }
 
-const RENAMED = { "gmlp-toeplitz": "gmlp" };  // names that models had
-
 /** A menu of models, and the one that was chosen. */
 class Slot {
   constructor(root, label, { optional = false, chosen, say, act, onchange }) {
@@ -262,7 +260,6 @@ class App {
     this.asked = new URLSearchParams(location.hash.slice(1));
     this.status = make("p", { class: "models-status", role: "status" });
     this.error = make("p", { class: "models-error", role: "alert" });
-    for (const name of ["a", "b"]) this.rename(name);
     const about = {
       say: (text) => (this.status.textContent = text),
       act: (action) => this.act(action),
@@ -289,13 +286,6 @@ class App {
     const length = [...this.input.value].length, most = this.context;
     this.count.textContent = most < Infinity ? `${length.toLocaleString("en")} of ${most}` : "";
     this.count.classList.toggle("too-many", length > most);
-  }
-  /** A saved address may ask for a name that a model no longer has. */
-  rename(slot) {
-    const before = this.asked.get(slot), now = RENAMED[before];
-    if (!now) return;
-    this.asked.set(slot, now);
-    this.error.textContent = `The model ${before} is called ${now} now; it was chosen.`;
   }
   get used() {
     return this.slots.filter((slot) => slot.chosen);

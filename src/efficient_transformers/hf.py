@@ -71,7 +71,7 @@ class BookConfig(transformers.PreTrainedConfig):
     def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:
         """What a folder holds, and what its package had where it does not say."""
         config = dict(config_dict)
-        saving.complete(config, dense=False)
+        saving.complete(config)
         return super().from_dict(config, **options)
 
     @property

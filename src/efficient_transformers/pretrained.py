@@ -21,7 +21,6 @@ from .checks import require, require_known
 SHIPPED = Path(__file__).parent / "weights"
 CARD, SNAPSHOTS = "card.json", "snapshots.safetensors"
 HASHED = {"sha256": saving.WEIGHTS, "snapshots_sha256": SNAPSHOTS}  # the files that a card holds the sha256 of
-RENAMED = {"gmlp-toeplitz": "gmlp"}  # names that models had; the dense one that was "gmlp" is "dense-gmlp"
 TRIANGLE = ".tril"  # at the end of the name of a matrix that is stored as its lower triangle
 
 
@@ -34,12 +33,7 @@ def locate(folder: str | Path) -> Path:
     """The folder of a model that ships with the package; any other path as it is.
 
     A folder of the user's own with such a name is meant only where its path says so: ``./primer-ez``.
-
-    Raises:
-        ValueError: for a name that a model once had.
     """
-    now = RENAMED.get(str(folder))
-    require(now is None, "folder", str(folder), f"{now!r}, which is the new name of this model")
     return SHIPPED / str(folder) if str(folder) in pretrained_names() else Path(folder)
 
 

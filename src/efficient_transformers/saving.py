@@ -2,8 +2,7 @@
 
 What is notable:
 - nothing in a folder is executed or trusted: weights are safetensors, and a config is compared with them first;
-- a folder of format 2 is read with the defaults of its time; one of the first is refused, since its weights would load
-  without an error and mean something else;
+- a folder of an older format is refused, since its weights would load without an error and mean something else;
 - the file of weights holds their sha256, so that it is never with those of another moment;
 - both files are written beside their places first: a save that is cut short leaves the model of before, or none, and
   never the weights of one with the config of another.
@@ -30,24 +29,22 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 RUNS = Path("runs")  # where the command line makes its folders
 VOCABULARY = "vocabulary_sha256"  # in a config that the command line wrote, of the characters that the model reads
 CHECKSUM = "sha256"  # in the metadata of weights: see checksum; those of others, and older ones, have none
-FORMAT = 3  # in the first, rotary positions paired the channels i and i + K/2; it is not read
+FORMAT = 3  # in the first, rotary positions paired the channels i and i + K/2; in the second a gMLP was dense
 GMLPS = ("gmlp", "amlp")  # names that a config may have: see complete
 
 
-def complete(config: dict[str, Any], *, dense: bool) -> None:
+def complete(config: dict[str, Any]) -> None:
     """Add to a gMLP's config what it does not say, as the package of its time had it.
 
-    In format 2, where no matrix was named, it was dense, and a gate started open. Later ones started shut until a
-    config said how; those that the first packages of format 3 saved, which started open, say nothing else.
+    Gates that multiply started shut until a config said how; those that the first packages of format 3 saved, which
+    started open, say nothing else.
 
     Args:
         config: the arguments of :func:`build_model`.
-        dense: whether it is of the time of format 2.
     """
     if config.get("name") in GMLPS:
-        config.setdefault("weight", "dense" if dense else "toeplitz")
-        shut = not dense and config.get("gate", "split") in ("split", "whole")
-        config.setdefault("start", "shut" if shut else "open")
+        config.setdefault("weight", "toeplitz")
+        config.setdefault("start", "shut" if config.get("gate", "split") in ("split", "whole") else "open")
 
 
 def fingerprint(characters: str) -> str:
@@ -127,10 +124,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     require("model_type" not in config, f"the model_type in {file}", config.get("model_type"), f"none, as in {other}")
     found = config.pop("format", 1)
     config.pop(VOCABULARY, None)
-    require(
-        found in (2, FORMAT), f"the format of {file}", found, f"2 or {FORMAT}; save the model again with this version"
-    )
-    complete(config, dense=found == 2)
+    require(found == FORMAT, f"the format of {file}", found, f"{FORMAT}; version 0.2.0 of this package reads format 2")
+    complete(config)
     return config
 
 

@@ -67,7 +67,7 @@ BROKEN = {  # what is done to a copy of a saved folder, and what the message say
     "other config": (lambda f: change(f / "config.json", name="perceiver"), "name is 'perceiver'"),
     "old config": (
         lambda f: change(f / "config.json", format=1),
-        "config.json is 1; expected 2 or 3; save the model again",
+        "config.json is 1; expected 3; version 0.2.0",
     ),
     "empty weights": (lambda f: (f / "model.safetensors").write_bytes(b""), "model.safetensors does not hold weights"),
     "cut weights": (lambda f: cut(f / "model.safetensors"), "model.safetensors does not hold weights"),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import randomize
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -315,38 +314,14 @@ def test_a_model_that_build_model_did_not_make_is_refused_and_leaves_no_folder(t
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("found", [None, 1, 4, "2"])
+@pytest.mark.parametrize("found", [None, 1, 2, 4, "3"])
 def test_a_folder_of_another_format_is_refused(saved, found):
     """Its weights would load, and rotary positions would turn other pairs of channels."""
     config = json.loads((saved / "config.json").read_text())
     config = {k: v for k, v in config.items() if k != "format"} | ({} if found is None else {"format": found})
     (saved / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"the format of .*config\.json is .*; expected 2 or 3; save the model again"):
+    with pytest.raises(ValueError, match=r"the format of .*config\.json is .*; expected 3; version 0\.2\.0 of this"):
         LanguageModel.from_pretrained(saved)
-
-
-@pytest.mark.parametrize(
-    ("name", "said", "matrix"),
-    [
-        ("gmlp", {}, "dense"),
-        ("amlp", {}, "dense"),
-        ("gmlp", {"weight": "dense"}, "dense"),
-        ("gmlp", {"weight": "toeplitz"}, "toeplitz"),
-        ("amlp", {"weight": "toeplitz"}, "toeplitz"),
-    ],
-)
-def test_a_folder_of_format_2_is_read_with_the_defaults_of_its_time(tmp_path, name, said, matrix):
-    """Until format 3 a gMLP was dense unless its config said otherwise."""
-    torch.manual_seed(0)
-    model = build_model(name, vocab_size=7, d_model=8, n_layers=2, n_heads=2, max_seq_len=9, weight=matrix)
-    model = randomize(model).eval()
-    model.save_pretrained(tmp_path)
-    config = {k: v for k, v in json.loads((tmp_path / "config.json").read_text()).items() if k != "weight"}
-    (tmp_path / "config.json").write_text(json.dumps(config | {"format": 2, "name": name} | said))
-    tokens = torch.randint(7, (2, 9))
-    loaded = LanguageModel.from_pretrained(tmp_path)
-    assert torch.equal(loaded(tokens), model(tokens))
-    assert loaded.config["start"] == "open"
 
 
 @pytest.mark.parametrize(("options", "start"), [({}, "shut"), ({"gate": "additive"}, "open")])

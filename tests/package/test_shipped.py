@@ -195,25 +195,3 @@ def test_the_command_line_writes_with_a_shipped_model(command):
     code, _, err = command("generate", "primer-typo")
     assert code == 2
     assert ", ".join(NAMES) in err
-
-
-def test_a_name_that_a_model_had_ends_in_a_sentence_with_the_new_one(command):
-    sentence = "folder is 'gmlp-toeplitz'; expected 'gmlp', which is the new name of this model"
-    with pytest.raises(ValueError, match=sentence):
-        LanguageModel.from_pretrained("gmlp-toeplitz")
-    for line in (
-        ("generate", "gmlp-toeplitz"),
-        ("evaluate", "gmlp-toeplitz", "--corpus", "shakespeare"),
-        ("train", "--init", "gmlp-toeplitz"),
-    ):
-        code, out, err = command(*line)
-        assert (code, out) == (2, "")
-        assert err.count("\n") == 1
-        assert sentence in err
-
-
-def test_cards_say_the_names_that_models_had():
-    formerly = {name: pretrained_card(name).get("formerly") for name in NAMES}
-    assert formerly == dict.fromkeys(NAMES) | {"gmlp": "gmlp-toeplitz", "dense-gmlp": "gmlp"}
-    assert pretrained_card("gmlp")["model"]["weight"] == "toeplitz"
-    assert pretrained_card("dense-gmlp")["model"]["weight"] == "dense"

@@ -96,7 +96,7 @@ class Plan:
             plan = cls(**found, training=training, execution=execution)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(f"{file} is not the plan of a run: {error}") from error
-        saving.complete(plan.model, dense="weight" not in plan.model)  # since format 3 a plan names every option
+        saving.complete(plan.model)
         return plan
 
     def text(self) -> str:
