@@ -874,7 +874,6 @@ def a_plan(training=None, **sizes):
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ({}, {"weight": "dense", "start": "open"}),
         ({"weight": "toeplitz"}, {"weight": "toeplitz", "start": "shut"}),
         ({"weight": "toeplitz", "start": "open"}, {"weight": "toeplitz", "start": "open"}),
     ],
@@ -883,6 +882,12 @@ def test_a_run_of_before_keeps_the_gates_of_its_time(tmp_path, said, expected):
     (tmp_path / "run.json").write_text(json.dumps(asdict(a_plan(name="gmlp", **said))))
     model = runs.Plan.read(tmp_path).model
     assert {option: model[option] for option in expected} == expected
+
+
+def test_a_run_of_before_whose_gates_are_of_another_kind_is_refused(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(asdict(a_plan(name="gmlp"))))
+    with pytest.raises(ValueError, match=r"the model of .*run\.json is .*; expected its weight; version 0\.2\.0"):
+        runs.Plan.read(tmp_path)
 
 
 def test_as_many_layers_as_there_may_be_are_made_in_a_moment():

@@ -86,7 +86,7 @@ class Plan:
         """The plan of a folder.
 
         Raises:
-            ValueError: if there is none, or it is damaged.
+            ValueError: if there is none, it is damaged, or only an older version goes on with it.
         """
         file = folder / RUN
         require(file.is_file(), "folder", str(folder), f"a folder that `train` made, with {RUN}")
@@ -96,6 +96,8 @@ class Plan:
             plan = cls(**found, training=training, execution=execution)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(f"{file} is not the plan of a run: {error}") from error
+        known = plan.model.get("name") not in saving.GMLPS or "weight" in plan.model
+        require(known, f"the model of {file}", plan.model, "its weight; version 0.2.0 of this package goes on with it")
         saving.complete(plan.model)
         return plan
 
