@@ -24,6 +24,7 @@ from torch import Tensor
 
 from .checks import require
 from .files import PARTIAL, sync
+from .layers.gmlp import PRODUCTS
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 RUNS = Path("runs")  # where the command line makes its folders
@@ -44,7 +45,7 @@ def complete(config: dict[str, Any]) -> None:
     """
     if config.get("name") in GMLPS:
         config.setdefault("weight", "toeplitz")
-        config.setdefault("start", "shut" if config.get("gate", "split") in ("split", "whole") else "open")
+        config.setdefault("start", "shut" if config.get("gate", "split") in PRODUCTS else "open")
 
 
 def fingerprint(characters: str) -> str:

@@ -29,8 +29,9 @@ def solutions():
                 yield call[1], name, found[1]
 
 
-SOLVED = {number: code for number, _, code in solutions()}
-CHAPTER = {number: name for number, name, _ in solutions()}
+FOUND = [*solutions()]
+SOLVED = {number: code for number, _, code in FOUND}
+CHAPTER = {number: name for number, name, _ in FOUND}
 
 
 @cache

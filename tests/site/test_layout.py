@@ -71,7 +71,7 @@ EDGES = """() => {
     const blocks = "section > *, div.cell > :is(.cell_input, .cell_output)";
     for (const e of document.querySelector(".bd-article").querySelectorAll(blocks)) {
         const box = e.getBoundingClientRect(), own = e.getClientRects().length && box.height > 0;
-        if (!own || e.matches("section, span, script, .moved, .join *")) continue;
+        if (!own || e.matches("section, span, script, .join *")) continue;
         const wide = Math.abs(box.right - section.right) < 2, narrow = box.right <= section.left + text + 1;
         if (Math.abs(box.left - section.left) > 1 || !(wide || narrow))
             wrong.push([e.outerHTML.slice(0, 80), box.left, box.right]);

@@ -33,9 +33,13 @@ def address() -> str:
     return found[1]
 
 
+def is_owned(url: str) -> bool:
+    return not slug(url).startswith(f"{NOBODY}/")
+
+
 def known() -> str:
     """The address of record; empty while nobody owns it."""
-    return "" if slug(address()).startswith(f"{NOBODY}/") else address()
+    return found if is_owned(found := address()) else ""
 
 
 def slug(url: str) -> str:
@@ -59,7 +63,7 @@ def colab(url: str, name: str) -> str:
 
 def row(url: str) -> str:
     """The README's links to what is not in the repository; empty while nobody owns it."""
-    if slug(url).startswith(f"{NOBODY}/"):
+    if not is_owned(url):
         return ""
     links = {
         "Read the book": site(url),

@@ -287,9 +287,7 @@ class Crossing:
         return f"{self.at:,.0f}  [{'≤ ' if self.open_below else ''}{low}, {'≥ ' if self.open_above else ''}{high}]"
 
 
-def crossing(
-    differences: Mapping[float, Sequence[float]], level: float = 0.05, *, rate_error: float = RATE_ERROR
-) -> Crossing | None:
+def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) -> Crossing | None:
     r"""Where, along budgets or sizes, one model overtakes another; None: no crossing seen.
 
     Between neighbors :math:`a < b` the difference is :math:`d(x) = (1 - w)\, \bar d_a + w\, \bar d_b` with
@@ -305,7 +303,6 @@ def crossing(
     Args:
         differences: for each place, a number above 0, the differences by seed.
         level: one minus the coverage of the interval.
-        rate_error: as for :func:`compare`.
 
     Raises:
         TypeError: if ``level`` is not a number.
@@ -322,7 +319,7 @@ def crossing(
     if not starts:
         return None
     spread, freedom = pooled_spread([differences[x] for x in places])
-    error = standard_error(spread, min(map(len, differences.values())), rate_error)
+    error = standard_error(spread, min(map(len, differences.values())), RATE_ERROR)
     reach = float(stats.t.ppf(1 - level / 2, freedom)) * error
     points = 2000  # how finely each stretch between neighbors is looked at
     unclear: list[tuple[float, bool]] = []  # places in order, and whether 0 is in the interval there
