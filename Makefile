@@ -6,7 +6,7 @@ TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 FILES = $(shell find * \( -name '.*' -o -name _build -o -name mine -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book lab pdf offline linkcheck lint quick package test test-lab test-long notebooks benchmarks
+.PHONY: help book lab offline linkcheck lint quick package test test-lab test-long notebooks benchmarks
 .PHONY: bench gpu serve pictures workflows audit clean repository requirements
 
 help:                       ## list the targets
@@ -30,9 +30,6 @@ lab: .venv/ready .lab/ready ## JupyterLab, with the notebooks copied to mine/, w
 	.lab/bin/pip install --quiet --disable-pip-version-check jupyterlab==4.6.6 jupyterlab_widgets==3.0.17
 	$(BIN)/python -m ipykernel install --prefix .lab --name python3 --display-name "Python 3"
 	touch $@
-
-pdf: book                   ## the whole book as one PDF, at _build/book.pdf; needs Chromium
-	$(BIN)/python -m tools.make.pdf
 
 offline: book               ## one zip for a machine without a network, at _build/offline.zip
 	$(BIN)/python -m tools.make.offline

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-import yaml
 
-from tools.make import browser, pdf
-from tools.notebooks import chapters
+from tools.make import browser
 
-ROOT = Path(__file__).parents[2]
-SITE = ROOT / "_build" / "html"
 PAPER = {"width": 665, "height": 980}  # A4 without its margins, in CSS pixels
 CUT = """() => [...document.querySelectorAll(".bd-article :is(pre, .formula, table, img, figure)")]
     .filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1)
@@ -44,20 +39,3 @@ def test_a_chapter_on_paper(path, chromium, address):
     assert tab.locator("html").get_attribute("data-theme") == "dark"
     assert not solutions.first.is_visible()
     tab.close()
-
-
-@pytest.mark.long
-def test_the_whole_book_as_one_pdf(tmp_path):
-    out = tmp_path / "book.pdf"
-    pdf.make(out)
-    made = out.read_bytes()
-    notebooks = (ROOT / "notebooks").glob("**/[!.]*.ipynb")
-    pictures = sum(path.read_text(encoding="utf-8").count('"image/png"') for path in notebooks)
-    assert made.count(b"/Subtype /Image") + made.count(b"/Subtype/Image") >= pictures / 2
-    assert not re.search(rb"/URI ?\((?:file:|http://127)", made), "a link that leaves the book for the disk"
-    assert len(re.findall(rb"/Subtype ?/Link", made)) > 1000
-    assert not re.search(rb"/Title \((.{3,})\1\)", made), "a heading twice in the outline"
-    pages = list(pdf.order(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))))
-    assert len(re.findall(rb"/Title [(<]", made)) >= len(pages) + len(chapters.sections())
-    assert 150 < len(re.findall(rb"/Type ?/Page\b", made)) < 800
-    assert not (SITE / pdf.WHOLE).exists()
