@@ -14,6 +14,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from ..checks import require, require_probability
 
@@ -263,6 +264,27 @@ def _by_dunnett(pairs: Mapping[str, tuple[Losses, Losses]], level: float, rate_e
             reach = [abs(mean - middle) / error] * len(names)
             found[name] = bool(1 - both.cdf(reach, lower_limit=[-t for t in reach]) <= level)
     return found
+
+
+Word = Literal["better", "worse", "as good", "cannot tell"]
+ALIKE = 0.024
+"""Two models are *as good* where the whole interval lies within so many nats of 0.
+
+It is the smallest bound that half of the pairs without a difference meet, with five seeds and rates chosen on one:
+``tests/package/test_error_rate.py`` draws them.
+"""
+
+
+def word_for(comparison: Comparison, undone: Sequence[str] = ()) -> Word:
+    """What a comparison says of the first model's loss, in one of four words.
+
+    Args:
+        comparison: of the losses, the first model's minus the second's.
+        undone: the groupings that give another verdict, of :func:`regrouped`.
+    """
+    if comparison.told_apart and not undone:
+        return "better" if comparison.mean < 0 else "worse"
+    return "as good" if -ALIKE <= comparison.low and comparison.high <= ALIKE else "cannot tell"
 
 
 @dataclass(frozen=True)

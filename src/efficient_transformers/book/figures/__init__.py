@@ -1,6 +1,6 @@
 """Every kind of figure in the book, one function each."""
 
-from .charts import by_depth, compare_losses, curves, differences, plot_losses
+from .charts import by_depth, compare_losses, curves, differences, plot_losses, strips
 from .gmlp import (
     digit_filters,
     learned_matrix,
@@ -88,6 +88,7 @@ __all__ = [
     "readings",
     "shares",
     "stairs",
+    "strips",
     "styled",
     "thin",
     "trade_offs",

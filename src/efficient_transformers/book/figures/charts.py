@@ -185,3 +185,24 @@ def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, 
         ax.text(x[-1] + 0.03 * (x[-1] - x[0]), height, f"{name} {i + 1}", va="center", color=colors[i])
     ax.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, 1.02))
     return figure
+
+
+@styled
+def strips(rows: Mapping[str, tuple[Comparison, str]], scale: tuple[float, float]) -> Figure:
+    """One row for each comparison: a dot per seed, the mean, its interval, and its word; filled if better or worse."""
+    names = [fold(name, 1.6) for name in rows]
+    lines = 1 + max(name.count("\n") for name in names)
+    figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(rows) + 0.8)
+    for y, (row, word) in enumerate(rows.values()):
+        color = {"better": OTHERS[0], "worse": OTHERS[1]}.get(word, GREY)
+        ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
+        ax.plot([row.low, row.high], [y, y], color=color, lw=2)
+        ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if color == GREY else color)
+        ax.annotate(word, (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color)
+    ax.axvline(0, color=GREY, lw=0.8)
+    ax.set_yticks(range(len(rows)), names, linespacing=1.0)
+    margin = 0.03 * (scale[1] - scale[0])
+    ax.set(xlim=(scale[0] - margin, scale[1] + margin), ylim=(len(rows) - 0.4, -0.6))
+    ax.set_xlabel("difference in loss (nats); left is better")
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    return figure

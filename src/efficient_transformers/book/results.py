@@ -1,0 +1,170 @@
+"""Results as questions: what was asked, the pairs of runs that answer it, one word for each, and a sentence.
+
+What is notable:
+- ``results.yml`` has them all: chapters, studies and pages show what stands there, and say nothing else of results;
+- the word of a pair is computed from its runs by one rule, :func:`.word_for`, and never written;
+- a sentence names each word together with its row, ``[better](short)``, and is refused if the runs say another;
+- all strips of a page have one scale, so that lengths compare.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, get_args
+
+import matplotlib.pyplot as plt
+import yaml
+
+from ..checks import require, require_known
+from ..studies.evidence import RATE_ERROR, Comparison, Losses, Word, compare, regrouped, word_for
+from ..studies.protocol import Key
+from ..studies.records import model_name, read_records, results
+from .figures import strips
+
+SAID = re.compile(rf"\[({'|'.join(get_args(Word))})\]\(([^)]*)\)")  # a word, and the rows that it is said of
+BARE = re.compile(rf"\b({'|'.join(get_args(Word))})\b")
+LINE = 96  # letters of a printed line
+AFTERWARDS = "asked afterwards"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the runs of two models say."""
+
+    comparison: Comparison
+    word: Word
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question, and what the runs say.
+
+    Args:
+        question: as a reader would ask it.
+        rows: by what stands beside each.
+        sentence: the answer, in whole sentences with their numbers.
+        page: where it is asked; its strips have one scale.
+        study: the section that has the runs.
+    """
+
+    question: str
+    rows: Mapping[str, Row]
+    sentence: str
+    page: str
+    study: str
+
+    def __str__(self) -> str:
+        return "\n".join([self.question, *textwrap.wrap(self.sentence, LINE)])
+
+
+@cache
+def written() -> dict[str, Any]:
+    """What ``results.yml`` says."""
+    return dict(yaml.safe_load(files(__package__).joinpath("results.yml").read_text(encoding="utf-8")))
+
+
+@cache
+def reported() -> dict[Key, tuple[str, Losses]]:
+    """Of all runs that were reported, by entry: the name of the model, and its losses by seed."""
+    found: dict[Key, tuple[str, dict[int, float]]] = {}
+    for path in sorted(results("recorded").glob("*.jsonl")):
+        for record in read_records(path):
+            if record.get("role") == "reported":
+                run, score = record["run"], record.get("test") or record["validation"]
+                key = record.get("protocol", 1), run["label"]
+                found.setdefault(key, (model_name(record), {}))[1][run["training"]["seed"]] = score["loss"]
+    return dict(found)
+
+
+@cache
+def lists() -> dict[str, dict[str, list[tuple[Key, Key]]]]:
+    """The pairs that one correction holds for, by study and name: as declared, and what was asked afterwards."""
+    declared = json.loads((results("recorded") / "lists.json").read_text(encoding="utf-8"))
+    return {
+        study: {name: [((*a,), (*b,)) for a, b in pairs] for name, pairs in of.items()}
+        for study, of in {**declared, AFTERWARDS: written()["lists"]}.items()
+    }
+
+
+@cache
+def judged(study: str, name: str) -> dict[tuple[str, str], Row]:
+    """The pairs of a list that were run, by the names of their models; by the labels, where names are those of two."""
+    require_known("the study", study, lists())
+    require_known(f"the list of {study!r}", name, lists()[study])
+    known = reported()
+    pairs = [(a, b) for a, b in lists()[study][name] if a in known and b in known]
+    losses = {f"{i}": (known[a][1], known[b][1]) for i, (a, b) in enumerate(pairs)}
+    rate_error = 0.0 if [study, name] in written()["given"] else RATE_ERROR
+    undone = regrouped({name: losses}, rate_error=rate_error)
+    rows = [Row(c, word_for(c, undone[i])) for i, c in compare(losses, rate_error=rate_error).items()]
+    names = [(known[a][0], known[b][0]) for a, b in pairs]
+    labels = [(a[1], b[1]) for a, b in pairs]
+    return {
+        name if names.count(name) == 1 else label: row for name, label, row in zip(names, labels, rows, strict=True)
+    }
+
+
+def told(sentence: str, rows: Mapping[str, Row]) -> str:
+    """The sentence in plain words and with its numbers, ``{short}`` being the size of the difference in that row.
+
+    Raises:
+        ValueError: if it says a word that the runs do not say, of no row, or not of each row.
+    """
+    named = [(word, row.strip()) for word, of in SAID.findall(sentence) for row in re.sub(r"\s+", " ", of).split(";")]
+    for word, row in named:
+        require_known("a row", row, rows)
+        require(word == rows[row].word, f"the word of {row!r}", word, f"{rows[row].word!r}: {rows[row].comparison}")
+    bare = BARE.findall(SAID.sub("", sentence))
+    require(not bare, "the sentence", sentence, f"each word with its rows, as in [{(bare or ['better'])[0]}](short)")
+    silent = rows.keys() - {row for _, row in named}
+    require(not silent, "the sentence", sentence, f"a word for each of its rows, {sorted(silent)} too")
+    sizes = {name: f"{abs(row.comparison.mean):.3f}" for name, row in rows.items()}
+    return re.sub(r"\{([^}]*)\}", lambda number: sizes[number[1]], SAID.sub(r"\1", sentence))
+
+
+@cache
+def find(name: str) -> Answer:
+    """An answer by its name.
+
+    Raises:
+        ValueError: if there is none of that name, or what it says is not what the runs say.
+    """
+    require_known("name", name, written()["questions"])
+    says = written()["questions"][name]
+    try:
+        rows = {}
+        for label, (study, name_of_list, *pair) in says["rows"].items():
+            known = judged(study, name_of_list)
+            require_known("the pair", tuple(pair), known)
+            rows[label] = known[tuple(pair)]
+        sentence = told(says["answer"], rows)
+    except ValueError as error:
+        raise ValueError(f"results.yml, {name}: {error}") from error
+    return Answer(says["question"], rows, sentence, says["page"], says["study"])
+
+
+@cache
+def scale(page: str) -> tuple[float, float]:
+    """The lowest and the highest difference that a strip of the page shows."""
+    found = [find(name) for name, says in written()["questions"].items() if says["page"] == page]
+    rows = [row.comparison for of in found for row in of.rows.values()]
+    ends = [end for c in rows for end in (c.low, c.high, *c.values)]
+    return min(0.0, *ends), max(0.0, *ends)
+
+
+def answer(name: str) -> None:
+    """Print a question and its answer, and draw the runs that say so: left of 0 the first model's loss is lower.
+
+    Raises:
+        ValueError: as for :func:`find`.
+    """
+    found = find(name)
+    print(found)
+    strips({label: (row.comparison, row.word) for label, row in found.rows.items()}, scale(found.page))
+    plt.show()
