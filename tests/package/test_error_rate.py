@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from efficient_transformers.studies.evidence import RATE_ERROR, compare
+from efficient_transformers.studies.evidence import ALIKE, RATE_ERROR, compare
 from efficient_transformers.studies.protocol import SEEDS, Entry, chosen_rate, tuning_trials
 
 SPREAD, RATE_AND_SEED, CURVATURE = 0.0094, 0.0062, 0.027
@@ -87,3 +87,8 @@ def test_five_pairs_without_a_difference_are_told_apart_rarely_and_too_often_wit
 def test_a_true_lead_is_found(trials):
     assert share(trials, lambda models: five(models, lead=0.03)[0].told_apart) >= 0.9
     assert share(trials, lambda models: five(models, lead=0.056)[0].told_apart) == 1
+
+
+def test_half_of_the_pairs_without_a_difference_are_as_good(trials):
+    reach = [max(-one.low, one.high) for models in trials for one in five(models)]
+    assert np.median(reach) == pytest.approx(ALIKE, abs=0.001)

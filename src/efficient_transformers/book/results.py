@@ -140,9 +140,9 @@ def find(name: str) -> Answer:
     try:
         rows = {}
         for label, (study, name_of_list, *pair) in says["rows"].items():
-            known = judged(study, name_of_list)
-            require_known("the pair", tuple(pair), known)
-            rows[label] = known[tuple(pair)]
+            known = {" − ".join(names): row for names, row in judged(study, name_of_list).items()}
+            require_known("the pair", " − ".join(pair), known)
+            rows[label] = known[" − ".join(pair)]
         sentence = told(says["answer"], rows)
     except ValueError as error:
         raise ValueError(f"results.yml, {name}: {error}") from error

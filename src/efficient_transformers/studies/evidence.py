@@ -284,7 +284,7 @@ def word_for(comparison: Comparison, undone: Sequence[str] = ()) -> Word:
     """
     if comparison.told_apart and not undone:
         return "better" if comparison.mean < 0 else "worse"
-    return "as good" if -ALIKE <= comparison.low and comparison.high <= ALIKE else "cannot tell"
+    return "as good" if max(-comparison.low, comparison.high) <= ALIKE else "cannot tell"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""What the book says of results: each word is the one that the runs say, and no sentence says another."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import matplotlib.pyplot as plt
+import pytest
+
+from efficient_transformers.book import results
+from efficient_transformers.studies.evidence import ALIKE, Comparison, Word, word_for
+
+NAMES = list(results.written()["questions"])
+
+
+def comparison(low, high, told_apart):
+    mean = (low + high) / 2
+    return Comparison([mean], mean, low, high, 0.01 if told_apart else 0.5, told_apart, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "undone", "word"),
+    [
+        (-0.05, -0.01, (), "better"),
+        (0.01, 0.05, (), "worse"),
+        (-0.05, -0.01, ("Dunnett",), "cannot tell"),
+        (-0.02, -0.01, ("own spreads",), "as good"),
+        (-ALIKE, ALIKE, (), "as good"),
+        (-ALIKE, ALIKE + 0.001, (), "cannot tell"),
+        (-ALIKE - 0.001, ALIKE, (), "cannot tell"),
+    ],
+)
+def test_the_rule(low, high, undone, word):
+    assert word_for(comparison(low, high, not low <= 0 <= high), undone) == word
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_says_what_its_runs_say(name):
+    found = results.find(name)
+    assert "?" in found.question
+    assert not re.search(r"[][{}]", found.sentence)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_word_is_refused(name):
+    says, rows = results.written()["questions"][name]["answer"], results.find(name).rows
+    for said in results.SAID.finditer(says):
+        for wrong in {*get_args(Word)} - {said[1]}:
+            planted = says[: said.start(1)] + wrong + says[said.end(1) :]
+            with pytest.raises(ValueError, match=f"the word of .* is {wrong!r}; expected {said[1]!r}"):
+                results.told(planted, rows)
+
+
+def test_what_is_wrong_in_a_sentence_is_named():
+    rows = results.find("primer-ez").rows
+    with pytest.raises(ValueError, match="a row is 'shrt'"):
+        results.told("[better](shrt), [cannot tell](long)", rows)
+    with pytest.raises(ValueError, match=r"a word for each of its rows, \['long'\] too"):
+        results.told("[better](short)", rows)
+    with pytest.raises(ValueError, match="each word with its rows"):
+        results.told("[better](short) and worse, [cannot tell](long)", rows)
+
+
+def test_an_entry_that_names_no_runs_is_named(monkeypatch):
+    says = results.written()
+    for row, reason in (
+        (["nobody", "a list", "a", "b"], "the study is 'nobody'"),
+        (["distances", "a list", "a", "b"], "the list of 'distances' is 'a list'"),
+        (["distances", "distances, equal time", "a", "b"], "the pair is 'a − b'"),
+    ):
+        entry = says["questions"]["primer-ez"] | {"rows": {"short": row}}
+        monkeypatch.setattr(results, "written", lambda entry=entry: says | {"questions": {"x": entry}})
+        results.find.cache_clear()
+        with pytest.raises(ValueError, match=f"results.yml, x: {reason}"):
+            results.find("x")
+    results.find.cache_clear()
+    with pytest.raises(ValueError, match="name is 'y'"):
+        results.find("y")
+
+
+def test_the_lists_are_those_that_the_studies_declared():
+    import declared
+
+    assert results.lists() == {
+        name: {figure: [*pairs] for figure, pairs in study.figures.items()} for name, study in declared.STUDIES.items()
+    } | {results.AFTERWARDS: results.lists()[results.AFTERWARDS]}
+
+
+def test_an_answer_is_printed_and_drawn(drawn, capsys):
+    results.answer("gmlp")
+    assert capsys.readouterr().out == f"{results.find('gmlp')}\n"
+    (ax,) = plt.gcf().axes
+    assert [text.get_text() for text in ax.texts] == ["better"] * 3
+    others = [name for name in NAMES if results.find(name).page == results.find("gmlp").page]
+    low, high = ax.get_xlim()
+    for name in others:
+        for row in results.find(name).rows.values():
+            assert low <= row.comparison.low <= row.comparison.high <= high
+
+
+def test_only_better_and_worse_are_filled(drawn):
+    found = results.find("primer-ez")
+    figure = results.strips({k: (r.comparison, r.word) for k, r in found.rows.items()}, results.scale(found.page))
+    diamonds = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
+    assert [mark.get_markerfacecolor() == "white" for mark in diamonds] == [False, True]
