@@ -108,6 +108,7 @@ _LATER = {
     "evidence": "studies.evidence",
     "exercises": "book.exercises",
     "figures": "book.figures",
+    "results": "book.results",
     "study": "studies.records",
 }
 
