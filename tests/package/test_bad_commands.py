@@ -259,7 +259,7 @@ def test_a_full_output_is_said_in_one_line(there, monkeypatch, command):
 def in_a_process(*line, script=("-m", "efficient_transformers"), **options):
     command, environment = [sys.executable, *script, *line], {**os.environ, **SETTINGS}
     result = subprocess.run(
-        command, env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options
+        command, env=environment, stderr=subprocess.PIPE, text=True, timeout=120, check=False, **options
     )
     return result.returncode, result.stdout or "", result.stderr
 

@@ -1,6 +1,7 @@
 """Bad input is refused by an error that names the argument and its value: one case for each check of a function."""
 
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -51,8 +52,8 @@ SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_le
 X, SEEN, NARROW = torch.zeros(2, 4, 6), torch.ones(2, 4, dtype=torch.bool), torch.zeros(1, 4, 4)
 
 
-def make(name="primer-ez", **changes):
-    return build_model(name, **SIZES | changes)
+def make(model="primer-ez", **changes):
+    return build_model(model, **SIZES | changes)
 
 
 def read(tokens, **cache):
@@ -260,7 +261,7 @@ def test_a_number_of_400_digits_is_refused_in_few(what):
 
 
 @pytest.mark.parametrize(
-    ("make", "options"),
+    ("call", "options"),
     [
         (gated, "gate weight start"),
         (conv, "sharing init"),
@@ -268,64 +269,45 @@ def test_a_number_of_400_digits_is_refused_in_few(what):
         (hourglass, "shortening up_sampling pooling expansion layer"),
     ],
 )
-def test_an_option_is_one_of_the_known(make, options):
+def test_an_option_is_one_of_the_known(call, options):
     for option in options.split():
         with pytest.raises(ValueError, match=f"^{option} is 'odd'; expected one of '"):
-            make(**{option: "odd"})
+            call(**{option: "odd"})
 
 
-# Every size, and every way in which it can be wrong.
+# Every size of every function, and every way in which it can be wrong.
 
-SIZED = {
-    **{f"{size} of a model": lambda v, size=size: make("transformer", **{size: v}) for size in [*SIZES, "d_ff"]},
-    **{
-        f"{size} of a language model": lambda v, size=size: language_model(**{size: v})
-        for size in ("vocab_size", "d_model", "max_seq_len")
-    },
-    **{
-        f"{size} of a training": lambda v, size=size: TrainingConfig(**{size: v})
-        for size in ("steps", "batch_size", "seq_len", "eval_every", "eval_batches")
-    },
-    **{
-        f"d_model of {part.__name__}": lambda v, part=part: part(v, 2)
-        for part in (AvgPoolShortening, LinearPoolingShortening, NaiveUpSampling, LinearUpSampling, MultiHeadAttention)
-    },
-    "factor of a shortening": lambda v: AvgPoolShortening(8, v),
-    "factor of an up-sampling": lambda v: NaiveUpSampling(8, v),
-    "factor of an hourglass": lambda v: levels([v], [1, 1]),
-    "kernel_size": lambda v: conv(kernel_size=v),
-    "dilation": lambda v: conv(dilation=v),
-    "d_model of a convolution": lambda v: CausalDepthwiseConv(v, 2),
-    "n_heads of a convolution": lambda v: CausalDepthwiseConv(8, v),
-    "n_heads of an attention": lambda v: MultiHeadAttention(8, v),
-    "d_model of a network": lambda v: FeedForward(v, 8, SquaredReLU()),
-    "d_ff of a network": lambda v: FeedForward(8, v, SquaredReLU()),
-    "d_model of a layer": lambda v: layer(d_model=v),
-    "d_model of a norm": PrimerNorm,
-    "max_seq_len of positions": lambda v: LearnedPositions(8, v),
-    "d_ffn": lambda v: SpatialGatingUnit(v, 4, causal=True, gate="whole"),
-    "max_seq_len of a gate": lambda v: SpatialGatingUnit(6, v, causal=True),
-    "d_model of a block": lambda v: GMLPBlock(v, 8, 4, causal=True),
-    "d_attention": lambda v: TinyAttention(6, 4, v, causal=True),
-    "d_attention of a model": lambda v: make("gmlp", d_attention=v),
-    "batch_size of a cache": Cache,
-    "seq_len of cache_bytes": lambda v: cache_bytes(make().body, v),
-    "seq_len of cost_model": lambda v: cost_model(make().body, v),
-    "seq_len of leak_map": lambda v: leak_map(conv(), v),
-    "seq_len of receptive_field": lambda v: receptive_field(conv(), v),
-    "steps of the digits": lambda v: DigitTraining(steps=v),
-    "batch_size of the digits": lambda v: DigitTraining(batch_size=v),
-    "side": lambda v: DigitClassifier(side=v),
-}
+SIZED = [
+    (partial(make, "transformer"), SIZES | {"d_ff": 8}),
+    (partial(make, "gmlp"), {"d_attention": 4}),
+    (language_model, {"vocab_size": 7, "d_model": 8, "max_seq_len": 6}),
+    (layer, {"d_model": 8}),
+    (MultiHeadAttention, {"d_model": 8, "n_heads": 2}),
+    (CausalDepthwiseConv, {"d_model": 8, "n_heads": 2, "kernel_size": 3, "dilation": 1}),
+    (partial(FeedForward, activation=SquaredReLU()), {"d_model": 8, "d_ff": 16}),
+    (PrimerNorm, {"d_model": 8}),
+    (LearnedPositions, {"d_model": 8, "max_seq_len": 4}),
+    (partial(SpatialGatingUnit, causal=True, gate="whole"), {"d_ffn": 6, "max_seq_len": 4}),
+    (partial(GMLPBlock, d_ffn=8, max_seq_len=4, causal=True), {"d_model": 6}),
+    (partial(TinyAttention, 6, 4, causal=True), {"d_attention": 4}),
+    (lambda factor: levels([factor], [1, 1]), {"factor": 2}),
+    *((part, {"d_model": 8, "factor": 2}) for part in (AvgPoolShortening, LinearPoolingShortening)),
+    *((part, {"d_model": 8, "factor": 2}) for part in (NaiveUpSampling, LinearUpSampling)),
+    (Cache, {"batch_size": 2}),
+    (TrainingConfig, dict.fromkeys(("steps", "batch_size", "seq_len", "eval_every", "eval_batches"), 1)),
+    (DigitTraining, {"steps": 1, "batch_size": 1}),
+    (DigitClassifier, {"side": 8}),
+    *((partial(asked, make().body), {"seq_len": 4}) for asked in (cache_bytes, cost_model)),
+    *((partial(asked, conv()), {"seq_len": 4}) for asked in (leak_map, receptive_field)),
+]
 NO_SIZES = [(0, ValueError), (-1, ValueError), (2.5, TypeError), (True, TypeError), ("2", TypeError)]
 
 
-@pytest.mark.parametrize("what", SIZED)
+@pytest.mark.parametrize(("call", "sizes", "name"), [(call, sizes, name) for call, sizes in SIZED for name in sizes])
 @pytest.mark.parametrize(("value", "error"), NO_SIZES)
-def test_a_size_is_an_int_of_at_least_one(what, value, error):
-    message = rf"^{what.split()[0]} is {re.escape(repr(value))}; expected an int of at least 1$"
-    with pytest.raises(error, match=message):
-        SIZED[what](value)
+def test_a_size_is_an_int_of_at_least_one(call, sizes, name, value, error):
+    with pytest.raises(error, match=rf"^{name} is {re.escape(repr(value))}; expected an int of at least 1$"):
+        call(**sizes | {name: value})
 
 
 @pytest.mark.parametrize(
