@@ -307,11 +307,12 @@ def test_ctrl_c_twice_stops_after_the_step_with_a_checkpoint(folder):
     assert_stopped(folder, out, shown)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_to_stop_and_its_handler_is_put_back(number):
+@pytest.mark.parametrize(("number", "later"), [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)])
+def test_the_first_signal_asks_to_stop_and_its_handler_is_put_back(number, later):
     before = signal.getsignal(number)
     with stop_on_signals() as stop:
         os.kill(os.getpid(), number)
+        os.kill(os.getpid(), later)
         assert stop.signal == number
     assert signal.getsignal(number) == before
 

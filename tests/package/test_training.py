@@ -370,10 +370,10 @@ def run(
 ):
     corpus = load_corpus(corpus)
     torch.manual_seed(0)
-    sizes = {"d_model": 16, "n_layers": 4, "n_heads": 2, "dropout": dropout}
+    sizes = {"d_model": 16, "n_layers": 2, "n_heads": 2, "dropout": dropout}
     model = build_model(name, vocab_size=len(corpus.vocabulary), **sizes)
     config = TrainingConfig(
-        steps=steps, batch_size=batch_size, seq_len=16, eval_every=1, eval_batches=2, optimizer=optimizer
+        steps=steps, batch_size=batch_size, seq_len=16, eval_every=4, eval_batches=1, optimizer=optimizer
     )
     how = Execution(**execution)
     metrics = train(model, corpus, config, execution=how, checkpoints=checkpoints, show_progress=False)
@@ -481,7 +481,7 @@ def two_processes(tmp_path_factory):
 
 
 def assert_same_losses(found, expected, tolerance=1e-4, steps=20):
-    assert [record["step"] for record in found] == list(range(steps + 1))
+    assert [record["step"] for record in found] == [*range(0, steps, 4), steps]
     for ours, theirs in zip(found, expected, strict=True):
         assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], abs=tolerance)
         assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=tolerance, nan_ok=True)
