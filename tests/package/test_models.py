@@ -126,10 +126,6 @@ def test_initialize_serves_layers_in_a_model_of_ones_own():
     assert layer.feed_forward.up.weight.std().item() == pytest.approx(64**-0.5, rel=0.1)
 
 
-def test_what_chapters_use_by_one_name_is_listed():
-    assert {"figures", "study", "evidence", "LanguageModel"} <= {*dir(efficient_transformers)}
-
-
 @every_model
 def test_a_printed_model_says_what_matters(name):
     printed = str(build_model(name, **SIZES))
