@@ -131,9 +131,3 @@ def test_what_is_ours_is_in_the_records(row):
 
 def test_the_table_of_the_chapter_is_this_one():
     assert made_table() in (BOOK / "06-head-to-head.md").read_text(encoding="utf-8")
-
-
-def test_where_reports_are_against_our_advice_it_says_so():
-    (gated,) = (row for row in ROWS if row["idea"].startswith("SwiGLU"))
-    assert "depths 12 and 24" in gated["reported"]
-    assert "nanochat's at depths 12 and 24 against it" in gated["first"]

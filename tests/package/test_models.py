@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import nn
 
-import efficient_transformers
 from efficient_transformers import (
     FeedForward,
     GMLPBlock,
