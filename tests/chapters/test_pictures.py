@@ -7,14 +7,12 @@ import gzip
 import re
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pytest
 from nbformat import v4
 
 from tools.notebooks import folding, pictures, run_notebooks
-from tools.site import images
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html" / "notebooks"
@@ -84,18 +82,3 @@ def test_a_picture_without_a_caption_and_a_larger_svg_are_not_kept():
     abouts = [c.outputs[0].metadata["image/png"] for c in cells if c.cell_type == "code"]
     assert [about.get("vector") for about in abouts] == [pictures.fingerprint("<svg/>"), None, None]
     assert not any("svg" in about for about in abouts)
-
-
-def test_figures_that_are_the_same_picture_are_both_shown(tmp_path, monkeypatch):
-    (tmp_path / "_images").mkdir()
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr(images, "VECTORS", tmp_path)
-    (tmp_path / "fig-1-1.svg").write_text("<svg/>", encoding="utf-8")
-    (tmp_path / "_images" / "same.png").write_bytes(bytes(24))
-    figures = "".join(f'<figure id="fig-1-{n}"><img width="1" src="../_images/same.png"></figure>' for n in (1, 2))
-    page = tmp_path / "notebooks" / "one.html"
-    page.write_text(figures, encoding="utf-8")
-    images.size_images(SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(name="html")), None)
-    shown = re.findall(r'src="\.\./_images/(.*?)"', page.read_text(encoding="utf-8"))
-    assert shown == ["fig-1-1.svg", "same.png"]
-    assert all((tmp_path / "_images" / name).exists() for name in shown)

@@ -538,23 +538,6 @@ def test_a_model_of_one_s_own(visit, site, home):
     assert [url for url in tab.asked[before:] if not url.startswith("blob:")] == []
 
 
-def test_a_model_may_come_while_another_writes(visit, site, home):
-    """It waits for its turn; then what was written is gone, since the model that wrote it is."""
-    tab = visit(f"{home}/write.html#a=own")
-    files, own = tab.get_by_label("or its files").first, sorted((site / "own" / "bytes").iterdir())
-    files.set_input_files(own)
-    expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
-    tab.get_by_role("button", name="Run").click()
-    expect(tab.locator(".written").nth(20)).to_be_attached()
-    files.set_input_files(own)
-    settled(tab)
-    assert error_of(tab) == written(tab) == ""
-    assert "Your transformer is here" in tab.locator(".models-status").inner_text()
-    press(tab, "Step")
-    assert error_of(tab) == ""
-    assert written(tab).startswith("to be")
-
-
 def test_files_may_be_dropped(visit, site, home):
     tab = visit(f"{home}/read.html#a=own")
     contents = {file.name: base64.b64encode(file.read_bytes()).decode() for file in (site / "own" / "bytes").iterdir()}

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers import refuse_another_tree
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 import efficient_transformers
 from tools.make import repository
@@ -121,27 +119,3 @@ def test_a_release_has_every_file_of_the_package_and_no_test_without_its_tools(c
             assert (sources / name).read_bytes() == (ROOT / name).read_bytes()
             assert (installed / Path(name).relative_to(folder)).read_bytes() == (ROOT / name).read_bytes()
     assert not (sources / "tests").exists()
-
-
-def test_pytorch_with_cuda_can_be_avoided_as_the_pages_say():
-    """A pin of 2.13.0 takes 2.13.0+cpu where an index has it; a pin of 2.13.0+cpu would need that index."""
-    assert [version for version in pins().values() if "+" in version] == []
-    torch = pins()["torch"]
-    assert f"{torch}+cpu" in SpecifierSet(f"=={torch}")
-    assert Version(f"{torch}+cpu") > Version(torch)
-
-
-def test_a_package_or_results_of_another_tree_are_not_judged(tmp_path):
-    with pytest.raises(pytest.UsageError, match=r"expected it in .*src: install this tree, by `pip install --editable"):
-        refuse_another_tree(tmp_path)
-    (tmp_path / "src").symlink_to(ROOT / "src")
-    for folder in ("experiments", "benchmarks"):
-        shutil.copytree(ROOT / folder / "results", tmp_path / folder / "results")
-    code = tmp_path / "src" / "efficient_transformers" / "__init__.py"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(efficient_transformers, "__file__", str(code))
-        refuse_another_tree(tmp_path)
-        with (tmp_path / "experiments" / "results" / "depth.jsonl").open("a") as file:
-            file.write("{}\n")
-        with pytest.raises(pytest.UsageError, match=r"recorded is .*, which has other results than .*experiments"):
-            refuse_another_tree(tmp_path)
