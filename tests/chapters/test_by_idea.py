@@ -19,7 +19,6 @@ from tools.notebooks import chapters
 
 BOOK = Path(__file__).parents[2] / "book"
 ROWS = yaml.safe_load((BOOK / "by-idea.yml").read_text(encoding="utf-8"))
-FIELDS = ["idea", "section", "ours", "ours_source", "reported", "reported_source", "first"]
 BIBLIOGRAPHY = (BOOK / "references.bib").read_text(encoding="utf-8")
 KEYS = set(re.findall(r"^@\w+\{(\w+),", BIBLIOGRAPHY, re.MULTILINE))
 READ = {"abstract", "two readings", "one reading", "text", "log", "thread", "README", "card"}
@@ -96,11 +95,6 @@ def made_table() -> str:
         reported = f"{row['reported']} {', '.join(map(source_link, row['reported_source']))}"
         lines.append(f"| {row['idea']} | {row['ours']} | {reported} | {row['first']} |")
     return "\n".join(lines)
-
-
-def test_rows_have_the_fields_and_no_idea_is_there_twice():
-    assert len({row["idea"] for row in ROWS}) == len(ROWS) >= 8
-    assert all([*row] == FIELDS for row in ROWS)
 
 
 @every_row

@@ -105,21 +105,6 @@ def test_every_picture_and_table_has_its_number_and_a_caption(name):
         )
 
 
-@every_text
-def test_scaffolding_is_folded_and_nothing_else(name):
-    """Imports alone, assertions alone and long code of a picture fold; what implements an equation never does."""
-    for cell in (c for c in chapters.cells(name) if c.is_code and c.node.source.strip()):
-        source, body = cell.node.source, cell.tree.body
-        asserts_alone = all(isinstance(s, ast.Assert) or "assert_" in ast.unparse(s).split("(")[0] for s in body)
-        is_drawing = PICTURE.search(source) and len(source.splitlines()) > 8
-        if is_drawing or folding.only_imports(source) or asserts_alone:
-            assert not cell.is_teaching, f"to be folded: {first_line(cell)!r}"
-        elif not cell.is_teaching and folding.is_folded(cell.node):
-            taught = [n.name for n in cell.definitions() if chapters.NUMBER.search(ast.get_docstring(n) or "")]
-            assert taught == [], f"folded away: {taught}"
-    assert run_notebooks.untitled(name) == []
-
-
 def documented():
     """Module and name of each class and function on the package's pages."""
     for path in (run_notebooks.ROOT / "book" / "api").glob("*.md"):
@@ -148,8 +133,3 @@ def test_each_entry_of_the_package_says_where_the_book_explains_it():
 def test_a_chapter_is_markdown_that_every_viewer_shows(name):
     """No directive and no role: JupyterLab, Colab and GitHub would print them."""
     assert re.findall(r"^\s*:{3,}.*|^\s*```\{.*|\{[\w:.-]+\}`[^`]*`", chapters.prose(name), re.MULTILINE) == []
-
-
-def test_the_readme_names_every_chapter_and_study():
-    text = (run_notebooks.ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in run_notebooks.notebooks() if f"](notebooks/{name}.ipynb)" not in text] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -74,15 +73,6 @@ def test_pytest_with_nbval_alone_executes_every_cell():
     )  # fmt: skip
     found = Counter(re.findall(r"^notebooks/(.+)\.ipynb::Cell \d+$", ran.stdout, re.MULTILINE))
     assert found == {name: len(code_cells(name)) for name in NOTEBOOKS}
-
-
-def test_cells_run_with_one_thread():
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    source = "import conftest, torch; print(torch.get_num_threads())"
-    ran = subprocess.run(
-        [sys.executable, "-c", source], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == "1\n"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

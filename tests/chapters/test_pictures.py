@@ -10,13 +10,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat import v4
 
 from tools.notebooks import folding, pictures, run_notebooks
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html" / "notebooks"
-PNG = base64.b64encode(b"x" * 400).decode()
 
 
 def stored():
@@ -66,19 +64,3 @@ def test_the_site_shows_the_svg():
         page = (SITE / f"{name}.html").read_text(encoding="utf-8")
         figure = re.search(rf'<figure[^>]*id="{anchor}".*?</figure>', page, re.DOTALL)[0]
         assert (f'/_images/{anchor}.svg"' in figure) == ("vector" in about)
-
-
-def cell(svg):
-    about = {"image/png": {"width": 1, **({"svg": svg} if svg else {})}}
-    return v4.new_code_cell(outputs=[v4.new_output("display_data", {"image/png": PNG}, metadata=about)])
-
-
-def test_a_picture_without_a_caption_and_a_larger_svg_are_not_kept():
-    incompressible = base64.b64encode(bytes(range(256)) * 2).decode() + "".join(map(chr, range(300, 900)))
-    text, *captions = map(v4.new_markdown_cell, ("Text.", *["**Figure 4.2.** Something is shown."] * 2))
-    cells = [cell("<svg/>"), captions[0], cell("<svg/>"), text, cell(incompressible), captions[1]]
-    notebook = v4.new_notebook(cells=cells)
-    assert pictures.take_vectors(notebook) == {"fig-4-2": "<svg/>"}
-    abouts = [c.outputs[0].metadata["image/png"] for c in cells if c.cell_type == "code"]
-    assert [about.get("vector") for about in abouts] == [pictures.fingerprint("<svg/>"), None, None]
-    assert not any("svg" in about for about in abouts)

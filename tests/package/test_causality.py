@@ -272,9 +272,3 @@ def test_a_cache_belongs_to_the_first_model_that_uses_it():
     with pytest.raises(ValueError, match="the cache is one that another model has used"):
         second(tokens, cache)
     assert cache.tokens_read == 3
-
-
-def test_a_cache_counts_positions():
-    cache, layer = Cache(1), nn.Linear(2, 2)
-    assert [cache.advance(layer, n) for n in (2, 0, 5)] == [0, 2, 2]
-    assert cache.length(layer) == 7

@@ -353,15 +353,6 @@ def test_a_piece_that_is_too_long_leaves_the_cache_as_it_was():
     torch.testing.assert_close(torch.cat([first, rest], 1), block(x), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("T", [1, 4, 6])
-def test_a_weight_larger_than_the_sequence_has_a_gradient_of_zero_beyond_it(T, tile):
-    weight, x = torch.randn(6, 6, requires_grad=True), torch.randn(2, T, 8)
-    triangular_product(weight, x).sum().backward()
-    assert torch.equal(weight.grad[T:], torch.zeros(6 - T, 6))
-    expected = (x @ torch.ones(8)).sum(0).expand(T, T).tril()  # d/dW_ts of the sum: x_s, summed
-    torch.testing.assert_close(weight.grad[:T, :T], expected)
-
-
 def test_a_weight_smaller_than_the_sequence_is_refused():
     with pytest.raises(ValueError, match=r"weight.shape is \(3, 3\); expected"):
         triangular_product(torch.randn(3, 3), torch.randn(1, 4, 2))

@@ -256,16 +256,6 @@ def test_the_cost_model_counts_each_parameter_once_per_use(name, options):
     assert long == all_of_them if name == "transformer" else long < all_of_them
 
 
-def test_a_convolution_may_be_a_layer_of_its_own():
-    model = build_model("primer-ez", vocab_size=5, d_model=8, n_heads=2)
-    conv = CausalDepthwiseConv(8, 2)
-    alone, without = cost_model(Stack([conv]), 16), cost_model(model.body, 16)
-    assert alone.multiply_adds == 3 * 8
-    assert alone.parameters == 3 * 4
-    assert alone.activation_bytes == pytest.approx(4 * 8 * (1 + 2 / 16))
-    assert cost_model(Stack([conv, *model.body]), 16) == alone + without
-
-
 @pytest.mark.parametrize("pieces", [[2, 1, 1], [61]], ids=str)
 @pytest.mark.parametrize(("name", "options"), BODIES + OTHERS + [("dense-gmlp", {})], ids=str)
 def test_a_cache_keeps_as_many_bytes_as_the_cost_model_says(name, options, pieces):

@@ -436,25 +436,6 @@ def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
 
 
 @torch.no_grad()
-def test_greedy_text_and_surprise_are_pytorch_s(visit, site, home):
-    folder = site / "shipped" / "primer-ez"
-    model = build_model(**saving.read_config(folder)).eval()
-    model.load_state_dict(pretrained.unpack(saving.read_weights(folder, "cpu")))
-    tab = visit(f"{home}/write.html#a=primer-ez&t=0")
-    for _ in range(12):
-        press(tab, "Step")
-    text = written(tab)
-    tokens = torch.tensor([CHARACTERS.index(c) for c in text])
-    logits = model(tokens[None])[0]
-    best, chosen = logits[4:-1].amax(1), logits[4:-1].gather(1, tokens[5:, None])[:, 0]
-    assert (best - chosen).abs().max() <= 1e-3
-    expected = torch.nn.functional.cross_entropy(logits[:-1], tokens[1:], reduction="none")
-    surprise = tab.evaluate("document.querySelector('.models').app.writings[0].pieces.map(piece => piece.surprise)")
-    assert surprise[0] is None
-    assert torch.allclose(torch.tensor(surprise[1:]), expected, atol=1e-4)
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("name", ["hourglass", "amlp"])
 def test_read_with_it(visit, site, home, name, monkeypatch):
     """The strip behind a character and the map of the text are PyTorch's; a window is spread over its tokens."""

@@ -32,13 +32,10 @@ from efficient_transformers.book.instruments import (
 from efficient_transformers.layers.resampling import AvgPoolShortening
 from efficient_transformers.studies.evidence import compare
 from efficient_transformers.training.runs import load
-from tools.make import browser
-from tools.notebooks import run_notebooks
 
 INSTRUMENTS = {"leak-lab": LeakLab(), "kernel-bench": KernelBench(learned=True), "reading-lamp": ReadingLamp()}
 
 T = 24
-SITE = Path(__file__).parents[2] / "_build" / "html"
 
 
 class Attention(MultiHeadAttention):
@@ -350,13 +347,6 @@ def test_touching_a_character_moves_the_lamp_and_arrows_move_it_on(page):
     assert page.locator("label").count() == 3  # character, layer, head
 
 
-def test_a_lamp_refuses_what_it_cannot_show():
-    with pytest.raises(ValueError, match="strips is 'rnn'; expected"):
-        ReadingLamp("rnn")
-    with pytest.raises(ValueError, match="expected at least one line, of 1 to 64 characters"):
-        ReadingLamp("gate", lines=["a" * 65])
-
-
 @pytest.fixture(scope="module")
 def bet():
     """One whose queries alone are not told apart from nothing."""
@@ -439,21 +429,6 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, nam
     root = page.locator(".instrument")
     assert len(set(root.evaluate(WALK, 100))) == 1
     assert page.get_by_role("group", name=root.locator(".heading strong").inner_text(), exact=True).count() == 1
-
-
-@pytest.mark.site
-@pytest.mark.parametrize("path", ["book/index", *(f"notebooks/{name}" for name in run_notebooks.chapters()[:5])])
-def test_nothing_moves_below_an_instrument_of_the_site(page, address, path):
-    browser.visit(page, f"{address}/{path}.html")
-    page.evaluate(
-        "document.querySelectorAll('.cell:not(:has(.instrument))').forEach(e => e.remove())"
-    )  # else all waits
-    for width in (390, 1280):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(300)  # the sidebar takes its time
-        heights = [set(root.evaluate(WALK, 100)) for root in page.locator(".instrument:not(.bet, .guess)").all()]
-        assert heights
-        assert {len(found) for found in heights} == {1}
 
 
 def test_without_javascript_a_still_and_its_sentence_remain(page):

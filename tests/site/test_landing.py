@@ -140,23 +140,6 @@ def test_a_picture_stands_where_its_numbers_are():
 # What stands at the foot of pages and beside links
 
 
-@pytest.mark.site
-def test_the_block_to_cite_is_there_once_and_every_page_leads_to_it_and_to_what_changed():
-    texts = {
-        path.relative_to(SITE).as_posix(): path.read_text(encoding="utf-8")
-        for folder in ("book", "notebooks")
-        for path in (SITE / folder).rglob("*.html")
-    }
-    cited = [name for name, text in texts.items() if "efficient_transformers_annotated" in text]
-    assert cited == ["book/how-to-read.html"]
-    feet = {name: text for name, text in texts.items() if "bd-footer-content" in text}
-    assert len(feet) > 60
-    for text in feet.values():
-        foot = text[text.index("bd-footer-content") :]
-        assert "#cite-this-book" in foot
-        assert "what-changed.html" in foot or 'href="#">What changed' in foot
-
-
 def test_the_record_of_the_workflow_is_told_beside_the_links_to_colab(monkeypatch, tmp_path):
     """The step of the workflow writes it; until then nothing is said."""
     record = tmp_path / "book" / "colab.json"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import statistics
-import subprocess
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -191,18 +190,6 @@ def test_the_build_finds_links_that_lead_nowhere(tmp_path):
 # Workflows
 
 
-@pytest.mark.parametrize("name", ["publish", "release"])
-def test_a_placeholder_for_the_owner_is_not_published(name, tmp_path):
-    text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8")
-    checkout, check = yaml.safe_load(text)["jobs"]["build"]["steps"][:2]
-    assert checkout["uses"].startswith("actions/checkout@")
-    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
-    for owner, status in (("OWNER", 1), ("somebody", 0)):
-        address = f"https://github.com/{owner}/some-book"
-        (tmp_path / "_config.yml").write_text(config.replace(repository.address(), address), encoding="utf-8")
-        assert subprocess.run(["bash", "-e", "-c", check["run"]], cwd=tmp_path).returncode == status
-
-
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem)
 def test_a_workflow_pins_its_actions_and_has_no_right_that_it_does_not_name(path):
     text = path.read_text(encoding="utf-8")
@@ -211,10 +198,6 @@ def test_a_workflow_pins_its_actions_and_has_no_right_that_it_does_not_name(path
     assert all("timeout-minutes" in job and "permissions" in job for job in workflow["jobs"].values())
     used = re.findall(r"uses: (.*)", text)
     assert [action for action in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+(\.\d+)+", action)] == []
-    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for command in re.findall(r"\bmake ([^\n]*)", text):
-        names = [word for word in command.split() if "=" not in word]
-        assert [name for name in names if not re.search(rf"^{name}:", targets, re.MULTILINE)] == []
 
 
 def test_the_offline_zip_is_made_from_all_that_the_package_is_made_from():

@@ -187,18 +187,6 @@ def test_page(tab, path):
     assert tab.errors == []
 
 
-def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
-    labels = tab.visit(CHAPTERS[2]).locator("table.stacks td").evaluate_all("all => all.map(e => e.dataset.label)")
-    assert "beside what we saw" in labels
-    page = tab.visit(CHAPTERS[0])
-    cell = page.locator("table.stacks td[data-label='Source']").first
-    label = "e => [getComputedStyle(e, '::before').content, getComputedStyle(e).display]"
-    assert cell.evaluate(label) == ["none", "table-cell"]
-    page.set_viewport_size({"width": browser.NARROW, "height": 900})
-    assert cell.evaluate(label) == ['"Source"', "block"]
-    assert page.get_by_role("cell", name=re.compile("Narang et al.")).count() >= 1
-
-
 @pytest.mark.parametrize("rule", ["p { color: #777 }", "p { opacity: 0.4 }"])
 def test_words_that_cannot_be_read_are_found_by_their_look(tab, rule):
     page, looks = tab.visit("_modules/efficient_transformers/models.html"), []
@@ -348,16 +336,6 @@ def test_a_chapter_opens_from_the_disk(chromium):
     assert tab.errors == []
     assert tab.elsewhere == []
     page.close()
-
-
-@pytest.mark.parametrize("path", CHAPTERS)
-def test_chapters_are_light(path):
-    page = SITE / path
-    text = page.read_text(encoding="utf-8")
-    images = {(page.parent / source).resolve() for source in re.findall(r'src="([^":]*_images/[^"]*)"', text)}
-    notebook = ROOT / Path(path).with_suffix(".ipynb")
-    assert page.stat().st_size + sum(image.stat().st_size for image in images) <= 3_000_000  # bytes
-    assert notebook.stat().st_size <= 1_000_000
 
 
 def test_the_math_font_has_every_character_of_an_equation():
