@@ -68,10 +68,10 @@ def test_rotate_in_half_precision_uses_precise_angles():
 
 
 def test_the_other_pairing_moves_rows_of_queries_and_keys_and_nothing_else():
-    state = MultiHeadAttention(8, 2).state_dict()  # two heads of four channels
-    halves = swap_rotary_pairing(state, 4, to="halves")
+    state = MultiHeadAttention(12, 2).state_dict()  # two heads of six channels
+    halves = swap_rotary_pairing(state, 6, to="halves")
     for name in ("query.weight", "key.weight"):
-        assert torch.equal(halves[name], state[name][[0, 2, 1, 3, 4, 6, 5, 7]])
+        assert torch.equal(halves[name], state[name][[0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]])
     for name in ("value.weight", "output.weight"):
         assert halves[name] is state[name]
 
