@@ -25,11 +25,6 @@ MODULES = [pages.documented(path) for path in (ROOT / "book" / "api").glob("*.md
 SECTIONS = set(chapters.sections())
 
 
-def test_there_is_a_table_for_each_paper():
-    assert TEXT.count(HEAD) == 3
-    assert len(ROWS) > 30
-
-
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_what_a_row_names_exists(row):
     place, ours, code, tests, verdict = row
@@ -51,7 +46,6 @@ def test_what_a_row_names_exists(row):
 def test_every_entry_of_the_bibliography_is_cited_in_a_page():
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "book").glob("*.md"))
     numbers = re.findall(r"eprint = \{(.+?)\}", (ROOT / "book" / "references.bib").read_text(encoding="utf-8"))
-    assert len(numbers) >= 20
     assert [number for number in numbers if number not in pages] == []
 
 
@@ -61,18 +55,3 @@ def test_each_equation_of_the_papers_chapters_has_a_row_or_is_named_as_ours():
     named = set(re.findall(r"\((\d+\.\d+)\)", ours))
     numbered = {number for number in EQUATIONS if number[0] in "2345"}
     assert numbered - rows == named
-
-
-@pytest.mark.parametrize("name", run_notebooks.notebooks())
-def test_a_number_of_a_paper_has_its_place_or_its_reading(name):
-    """Chapters name the table or the figure; how a paper was read, and by whom, is said once, on the papers' page."""
-    text = chapters.prose(name)
-    for forbidden in (
-        "as others summarize",
-        "summarized by",
-        "others summarize",
-        "notes that others",
-        "reported by others",
-    ):
-        assert forbidden not in text
-    assert not [link for link in re.findall(r"\]\((https?://[^)]+)\)", text) if re.search(r"wiki|anthology", link)]
