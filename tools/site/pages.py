@@ -1,7 +1,7 @@
 """On the site: what pages say that is known from the chapters and the package, so that nobody has to keep it in step.
 
 - ``<!-- exercises -->`` in a page becomes the exercises of each chapter; ``<!-- modules -->`` the documented modules.
-- Each entry of the package's pages ends with the section that explains it, or that first uses it.
+- An entry of the package's pages ends with the section that explains it, or that first uses it, if one does.
 """
 
 from __future__ import annotations
@@ -13,97 +13,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.notebooks import chapters, run_notebooks
+from tools.notebooks import chapters, folding, run_notebooks
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "efficient_transformers"
 DOCUMENTED = re.compile(r"automodule:: ([\w.]+)")
 FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in the order of the page
 DIFFICULTIES = ("easy", "medium", "hard")
-TAUGHT_AS = {  # the names of the plain forms that a chapter builds
-    "rotate": "turn_pairs",
-    "MultiHeadAttention": "PlainAttention",
-    "FeedForward": "PlainFeedForward",
-    "TransformerLayer": "PlainLayer",
-    "LearnedPositions": "AddedPositions",
-    "LanguageModel": "PlainLanguageModel",
-    "generate": "write_on",
-    "Cache": "GrowingCache",
-    "leak_map": "influence",
-    "SquaredReLU": "squared_relu",
-    "CausalDepthwiseConv": "causal_depthwise_conv",
-    "MultiDConvHeadAttention": "EZAttention",
-    "SharedQueryKeyAttention": "QueriesFromKeys",
-    "PrimerNorm": "ReleasedNorm",
-    "PrimerLayer": "NormAfterLayer",
-    "AvgPoolShortening": "MeanShortening",
-    "LinearPoolingShortening": "ProjectedShortening",
-    "NaiveUpSampling": "CopyUpSampling",
-    "LinearUpSampling": "ProjectedUpSampling",
-    "CrossAttention": "PlainCrossAttention",
-    "AttentionBasedShortening": "AttentionShortening",
-    "AttentionBasedUpSampling": "AttentionUpSampling",
-    "Hourglass": "PlainHourglass",
-    "SpatialGatingUnit": "SplitGate",
-    "GMLPBlock": "PlainBlock",
-    "TinyAttention": "OneSmallHead",
-    "toeplitz": "full",
-}
-SECTIONS = {  # what a chapter explains without the package's name
-    "causal_mask": "1.2",
-    "Metrics": "1.7",
-    "Vocabulary": "1.6",
-    "parameter_groups": "1.7",
-    "muon": "6.5",
-    "PrimerEZFamily": "2.5",
-    "PrimerFamily": "3.5",
-    "ShiftRight": "4.2",
-    "Shortening": "4.3",
-    "GMLPFamily": "5.2",
-}
-MODULES = {  # for the other entries of a module: a section, or the page that is about what it does
-    "attention": "1.4",
-    "checkpoint": "scaling-out",
-    "compare": "7.6",
-    "corpus": "1.6",
-    "cost": "4.8",
-    "decoding": "1.9",
-    "diagrams": "1.5",
-    "digits": "S4.11",
-    "evaluation": "1.7",
-    "evidence": "6.1",
-    "execution": "scaling-out",
-    "explorer": "1.10",
-    "factors": "6.7",
-    "family": "2.5",
-    "fast": "2.11",
-    "figures": "how-this-book-is-made",
-    "files": "scaling-out",
-    "generation": "1.9",
-    "hf": "scaling-out",
-    "hourglass": "4.5",
-    "inspection": "1.5",
-    "instruments": "1.8",
-    "judgment": "7.7",
-    "labml": "from-labml",
-    "logs": "scaling-out",
-    "masking": "S4.10",
-    "models": "1.6",
-    "plan": "7.6",
-    "pretrained": "write-with-it",
-    "protocol": "6.7",
-    "rules": "6.7",
-    "runs": "write-with-it",
-    "saving": "write-with-it",
-    "screening": "7.3",
-    "sides": "7.8",
-    "sources": "6.7",
-    "subwords": "scaling-out",
-    "records": "S2.1",
-    "tokens": "scaling-out",
-    "transformer": "1.6",
-    "trials": "6.7",
-}
+BUILT_AS = re.compile(r"The book builds it as ``(\w+)``")
+PLACE = re.compile(rf"\((?P<equation>{folding.NUMBER})\)|Section (?P<section>{folding.NUMBER})")
+CODE = re.compile(r"\{(?:class|func)\}`(\w+)`")
 
 
 def exercises() -> str:
@@ -154,21 +73,38 @@ def fill_page(app: Any, docname: str, source: list[str]) -> None:
 
 @cache
 def explanations() -> dict[str, chapters.Explanation]:
-    return chapters.explanations()
+    """Where the book explains a name: as a chapter says, after the papers' page, and before that of labml."""
+    return rows_of("from-labml", 2, 1) | chapters.explanations() | rows_of("papers", 1, 2)
 
 
-def explained(module: str, name: str) -> str:
-    """The sentence that says where the book explains an entry of a module of the package.
+def rows_of(page: str, place: int, code: int) -> dict[str, chapters.Explanation]:
+    """Where the first row of a page's tables that has an entry in one cell says, in another, that it is taught."""
+    sections = {
+        number: cell.section
+        for name in run_notebooks.notebooks()
+        for cell in chapters.cells(name)
+        for number in chapters.TAG.findall("" if cell.is_code else cell.node.source)
+    }
+    found: dict[str, chapters.Explanation] = {}
+    for line in (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8").splitlines():
+        cells = line.strip("|").split("|") if line.startswith("|") else []
+        if len(cells) > max(place, code) and (at := PLACE.search(cells[place])):
+            section = at["section"] or sections[at["equation"]]
+            for name in CODE.findall(cells[code]):
+                found.setdefault(
+                    name, chapters.Explanation("Taught", section, [at["equation"]] if at["equation"] else [])
+                )
+    return found
 
-    Raises:
-        KeyError: if neither a chapter nor the lists above say where.
-    """
-    plain = TAUGHT_AS.get(name)
-    if found := explanations()[plain] if plain else explanations().get(name):
-        equations = "".join(f", ({number})" for number in found.equations)
-        return f"{'Taught' if plain else found.how} in Section {found.section}{equations}."
-    place = SECTIONS.get(name) or MODULES[module]
-    return f"See Section {place}." if place[-1].isdigit() else f"See :doc:`/book/{place}`."
+
+def explained(name: str, doc: str) -> str:
+    """The sentence that says where the book explains an entry of the package, or ""."""
+    plain = BUILT_AS.search(doc)
+    found = explanations().get(plain[1] if plain else name)
+    if not found:
+        return ""
+    equations = "".join(f", ({number})" for number in found.equations)
+    return f"{'Taught' if plain else found.how} in Section {found.section}{equations}."
 
 
 def part_list(lines: list[str]) -> None:
@@ -182,6 +118,4 @@ def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
     part_list(lines)
     # Plain Sphinx also asks for what a module imports, before it leaves it out.
     if what in ("class", "function") and name.startswith(f"{obj.__module__}."):
-        _, *inside = obj.__module__.split(".")
-        module = inside[1] if inside[0] in FOLDERS else inside[0]
-        lines += ["", explained(module, name.split(".")[-1]), ""]
+        lines += ["", explained(name.split(".")[-1], "\n".join(lines)), ""]

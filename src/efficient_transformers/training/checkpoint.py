@@ -4,6 +4,8 @@ What is notable:
 - a checkpoint is one file, replaced as a whole: whatever happens while it is written, the one before it is there;
 - it is gathered from all processes and knows nothing of how the model was spread, so that another number of
   processes, sharded or not, can go on from it.
+
+See :doc:`/book/scaling-out`.
 """
 
 from __future__ import annotations
