@@ -19,8 +19,6 @@ from tools.site import (
     code,
     colab_runs,
     contents,
-    costs,
-    dots,
     finish,
     images,
     landing,
@@ -48,7 +46,7 @@ def others() -> None:
 
 STEPS: dict[str, list[Callable[..., Any]]] = {
     "config-inited": [others, meta.find_address],
-    "builder-inited": [code.take_every_page_as_changed, others, dots.draw, search.begin],
+    "builder-inited": [code.take_every_page_as_changed, others, search.begin],
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
@@ -56,9 +54,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         others,
         pages.fill_page,
         landing.fill,
-        costs.fill,
         nulls.fill,
-        dots.fill,
         source.fill,
     ],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
