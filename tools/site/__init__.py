@@ -93,7 +93,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         tables.stack_tables,
         loads.add,
         colab_runs.tell,
-        meta.describe_page,
+        meta.title_landing,
         models.fill_page,
         one_token.fill,
     ],
