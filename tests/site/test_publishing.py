@@ -155,7 +155,7 @@ def test_each_page_says_what_it_is():
         head = BeautifulSoup(text[: text.index("</head>")], "html.parser")  # the rest would take seconds
         tags = {tag.get("property") or tag.get("name"): tag.get("content") for tag in head.select("meta")}
         assert head.select_one("link[rel=canonical]") is None  # before an address is set
-        assert 40 <= len(tags["description"]) <= 200
+        assert 40 <= len(tags["description"]) <= 160
         assert not re.search(r"[\\$]", tags["description"]), name
         assert (ROOT / "book" / "static" / Path(tags["og:image"]).name).exists()
         assert head.title.get_text().startswith(tags["og:title"])

@@ -85,6 +85,8 @@ def order(toc: Any) -> Iterator[str]:
     if isinstance(toc, dict):
         if "root" in toc or "file" in toc:
             yield f"{toc.get('root') or toc['file']}.html"
+        if "glob" in toc:
+            yield from sorted(str(path.relative_to(SITE)) for path in SITE.glob(f"{toc['glob']}.html"))
         for part in ("parts", "chapters", "sections"):
             yield from order(toc.get(part, []))
     else:

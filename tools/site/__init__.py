@@ -45,7 +45,7 @@ def others() -> None:
 
 
 STEPS: dict[str, list[Callable[..., Any]]] = {
-    "config-inited": [others, meta.find_address],
+    "config-inited": [others, meta.find_address, pages.write_stubs],
     "builder-inited": [code.take_every_page_as_changed, others, search.begin],
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],

@@ -1,6 +1,7 @@
 """On the site: what pages say that is known from the chapters and the package, so that nobody has to keep it in step.
 
 - ``<!-- exercises -->`` in a page becomes the exercises of each chapter; ``<!-- modules -->`` the documented modules.
+- Each module of the package has a page, ``book/api/NAME.md``, which is made anew in each build.
 - An entry of the package's pages ends with the section that explains it, or that first uses it, if one does.
 """
 
@@ -9,15 +10,18 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import import_module
+from inspect import isclass
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
+import efficient_transformers
 from tools.notebooks import chapters, folding, run_notebooks
 
 ROOT = Path(__file__).parents[2]
+API = ROOT / "book" / "api"
 PACKAGE = "efficient_transformers"
-DOCUMENTED = re.compile(r"automodule:: ([\w.]+)")
 FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in the order of the page
 DIFFICULTIES = ("easy", "medium", "hard")
 BUILT_AS = re.compile(r"The book builds it as ``(\w+)``")
@@ -39,29 +43,69 @@ def exercises() -> str:
     return "\n\n".join(parts)
 
 
-def documented(page: Path) -> ModuleType:
-    """The module that a page of the package is about."""
-    return import_module(DOCUMENTED.findall(page.read_text(encoding="utf-8"))[0])
+@cache
+def documented() -> dict[str, ModuleType]:
+    """The modules that have a page of the package, by its name."""
+    homes = [import_module(f"{PACKAGE}.{folder}".rstrip(".")) for folder in FOLDERS]
+    return {
+        info.name: import_module(f"{home.__name__}.{info.name}")
+        for home in homes
+        for info in iter_modules(home.__path__)
+        if info.name not in FOLDERS and not info.name.startswith("_")
+    }
 
 
-def rank(folder: str) -> int:
-    """The place of a folder of the package on its page."""
-    return FOLDERS.index(folder.removeprefix(PACKAGE).removeprefix("."))
+def entries(module: ModuleType) -> dict[str, Any]:
+    """What the page of a module lists: all that it exports, or all classes and functions with a docstring."""
+    exported = getattr(module, "__all__", vars(module))
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if name in exported and name[0] != "_" and callable(value) and value.__doc__
+        if getattr(value, "__module__", "").startswith(module.__name__)
+    }
+
+
+def stub(name: str) -> str:
+    """The page of a module, whose entries have the names by which a reader imports them."""
+    module = documented()[name]
+    lines = [f".. automodule:: {module.__name__}"]
+    exported = {
+        entry for entry, value in entries(module).items() if getattr(efficient_transformers, entry, None) is value
+    }
+    if exported:
+        lines += ["   :no-members:", ""]
+        for entry, value in sorted(entries(module).items(), key=lambda item: item[0] not in exported):
+            home = PACKAGE if entry in exported else module.__name__
+            lines.append(f".. auto{'class' if isclass(value) else 'function'}:: {home}.{entry}")
+            if isclass(value) and any(base.__module__.startswith(PACKAGE) for base in value.__bases__):
+                lines.append("   :show-inheritance:")
+    return "\n".join([f"# {name}", "", "```{eval-rst}", *lines, "```", ""])
+
+
+def write_stubs(app: Any, config: Any) -> None:
+    """A page for each module, before the table of contents is read; what is as it was stays untouched."""
+    API.mkdir(exist_ok=True)
+    for path in API.glob("*.md"):
+        if path.stem not in documented():
+            path.unlink()
+    for name in documented():
+        path, text = API / f"{name}.md", stub(name)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
 
 
 def modules() -> str:
     """For each folder of the package, a table of its modules with the first sentences of their docstrings."""
     tables: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "book" / "api").glob("*.md")):
-        module = documented(path)
+    for name, module in documented().items():
         says = (module.__doc__ or "").strip().splitlines()[0]
         folder = module.__name__.rpartition(".")[0]
-        tables.setdefault(folder, []).append(f"| [{path.stem}](api/{path.name}) | {says.replace(':func:', '')} |")
+        tables.setdefault(folder, []).append(f"| [{name}](api/{name}.md) | {says.replace(':func:', '')} |")
     parts = []
-    for folder in sorted(tables, key=rank):
+    for folder, rows in tables.items():
         about = (import_module(folder).__doc__ or "").strip()
-        head = [f"## {folder}", "", about, "", "| Module | What it is |", "| --- | --- |"]
-        parts.append("\n".join([*head, *tables[folder]]))
+        parts.append("\n".join([f"## {folder}", "", about, "", "| Module | What it is |", "| --- | --- |", *rows]))
     return "\n\n".join(parts)
 
 

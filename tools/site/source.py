@@ -31,7 +31,6 @@ from tools.site.names import Definition, definitions, overridden, tree_of
 ROOT = Path(__file__).parents[2]
 FOLDER = "book/source"
 DIRECTIVE = re.compile(r"annotated-source:: ([\w.]+)")
-ENTRY = re.compile(r"auto(?:class|function):: [\w.]*?(\w+)$", re.MULTILINE)
 ORIGINAL = re.compile(r"^\| `(\w+)` \| \{\w+\}`(\w+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
 MARK = "<!-- sources -->"
 SHOWN = 3  # tests of a class; their file has the others
@@ -49,13 +48,7 @@ def modules() -> dict[str, str]:
 @cache
 def entries() -> set[str]:
     """What has an entry on the package's pages."""
-    found = set()
-    for module in modules():
-        path = ROOT / "book" / "api" / f"{module}.md"
-        text = path.read_text(encoding="utf-8") if path.exists() else ":no-members:"
-        found |= set(ENTRY.findall(text))
-        found |= set() if ":no-members:" in text else set(top(module))
-    return found
+    return {entry for module in modules() for entry in pages.entries(pages.documented()[module])}
 
 
 def top(module: str) -> dict[str, Definition]:
@@ -204,10 +197,8 @@ class AnnotatedSource(PyObject):
     def meta(self) -> list[nodes.Node]:
         """What stands beside the imports."""
         file = f"{self.path.replace('.', '/')}.py"
-        entry = (
-            f"; `its entries <../api/{self.module}.html>`__" if (ROOT / f"book/api/{self.module}.md").exists() else ""
-        )
-        return [box("facts", *self.parse_text_to_nodes(links.to_repository(file, f"src/{file}") + entry))]
+        entries = f"; `its entries <../api/{self.module}.html>`__"
+        return [box("facts", *self.parse_text_to_nodes(links.to_repository(file, f"src/{file}") + entries))]
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:

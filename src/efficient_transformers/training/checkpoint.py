@@ -26,6 +26,8 @@ from torch import Tensor, nn
 from ..checks import is_number, require, require_instance, require_int
 from ..files import reason, replacing
 
+__all__ = ["Checkpoints"]
+
 FORMAT = 1
 PARTS = {"step", "seconds", "batches", "metrics", "training", "corpus", "model", "optimizer", "random"}
 MEASURED = {"step", "seconds", "train_loss", "validation_loss"}  # what each of the metrics has

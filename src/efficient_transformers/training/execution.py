@@ -26,6 +26,8 @@ from torch import nn
 from ..checks import require, require_bool, require_int, require_known
 from ..layers.family import Stack
 
+__all__ = ["Execution", "Stop", "stop_on_signals"]
+
 if TYPE_CHECKING:
     from accelerate import Accelerator
 

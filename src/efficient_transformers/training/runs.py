@@ -37,6 +37,8 @@ from .loop import Metrics, TrainingConfig, train
 from .subwords import BytePairVocabulary
 from .tokens import ByteVocabulary, Unit, Vocabulary
 
+__all__ = ["load", "save"]
+
 RUN, VOCABULARY, RECORD = "run.json", "vocabulary.json", "training.json"
 METRICS, CHECKPOINT, EVENTS = "metrics.jsonl", "checkpoint.pt", "tensorboard"
 # Beyond these, layers take minutes to make, or PyTorch cannot count the bytes of a matrix.

@@ -27,6 +27,8 @@ from torch import Tensor
 from ..checks import SHORT, require, require_instance
 from ..files import locked, remove_partial, replacing, shortened, write_text
 
+__all__ = ["ByteVocabulary", "MappedText", "Vocabulary", "data_folder", "map_text"]
+
 Unit = Literal["characters", "bytes"]
 Kind = Literal["characters", "bytes", "subwords"]  # of a vocabulary: subwords are made of a text, and so have a number
 DATA_VARIABLE = "EFFICIENT_TRANSFORMERS_DATA"  # a folder that is looked in before anything is downloaded
