@@ -45,12 +45,6 @@ def modules() -> dict[str, str]:
     return {name: DIRECTIVE.findall(path.read_text(encoding="utf-8"))[0] for name, path in files.items()}
 
 
-@cache
-def entries() -> set[str]:
-    """What has an entry on the package's pages."""
-    return {entry for module in modules() for entry in pages.entries(pages.documented()[module])}
-
-
 def top(module: str) -> dict[str, Definition]:
     """The classes and functions of a module."""
     return {name: node for name, node, _ in definitions(tree_of(module)) if "." not in name}
@@ -112,7 +106,7 @@ def facts(module: str, name: str) -> Iterator[str]:
     """Where a class or function is explained and listed, what it answers, what holds it, as reStructuredText."""
     for says, link in forms(module, name):
         yield f"{says}: {link}."
-    entry = f"Its entry: :py:obj:`{name}`." if name in entries() else ""
+    entry = f"Its entry: :py:obj:`{name}`." if name in pages.entries(pages.documented()[module]) else ""
     explained = pages.explained(name, ast.get_docstring(top(module)[name]) or "")
     yield f"{explained} {entry}".strip()
     if answered := {theirs: anchor for theirs, anchor, _ in originals().get(name, [])}:
