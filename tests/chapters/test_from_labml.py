@@ -15,7 +15,7 @@ from tools.site import links, pages
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "book" / "from-labml.md").read_text(encoding="utf-8")
-MODULES = [pages.documented(path) for path in (ROOT / "book" / "api").glob("*.md")]
+MODULES = pages.documented().values()
 PEERS = ROOT / ".peers"  # where `make` puts labml-nn
 
 

@@ -19,7 +19,7 @@ ROWS = [
     if line.startswith("|") and line != HEAD and not line.startswith("| ---")
 ]
 EQUATIONS = {number for name in run_notebooks.chapters() for number in chapters.equations(name)}
-MODULES = [pages.documented(path) for path in (ROOT / "book" / "api").glob("*.md")]
+MODULES = pages.documented().values()
 
 
 SECTIONS = set(chapters.sections())

@@ -9,7 +9,7 @@ import pytest
 from axe import violations
 from polling import until
 
-from tools.make import browser, text_font
+from tools.make import browser, fonts
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -111,8 +111,8 @@ def test_nothing_is_cut_nothing_meets_and_there_are_two_widths(tab, path):
     page.set_viewport_size({"width": 390, "height": 900})
     until(lambda: page.evaluate(f"({CUT})().every(([, marked]) => marked)"))  # what scrolls says so
     text, cells = page.evaluate(PROSE)
-    letters = {*text_font.CHARACTERS, *text_font.EXTENDED, *DRAWN_OTHERWISE}
-    assert {c for c in text if c not in letters and not c.isspace()} == set(), "see tools/make/text_font.py"
+    letters = {*fonts.CHARACTERS, *fonts.EXTENDED, *DRAWN_OTHERWISE}
+    assert {c for c in text if c not in letters and not c.isspace()} == set(), "see tools/make/fonts.py"
     assert [cell for cell in cells if re.search(r"(?<![\w.)])-\.?\d", cell)] == [], "a hyphen for a minus sign"
 
 

@@ -116,8 +116,9 @@ def test_each_page_says_what_it_is():
         head = BeautifulSoup(text[: text.index("</head>")], "html.parser")  # the rest would take seconds
         tags = {tag.get("property") or tag.get("name"): tag.get("content") for tag in head.select("meta")}
         assert head.select_one("link[rel=canonical]") is None  # before an address is set
-        assert 40 <= len(tags["description"]) <= meta.LENGTH
-        assert not re.search(r"[\\$*]", tags["description"]), name
+        assert 40 <= len(tags["description"]) <= 160
+        assert not re.search(r"[\\$]", tags["description"]), name
+        assert (ROOT / "book" / "static" / Path(tags["og:image"]).name).exists()
         assert head.title.get_text().startswith(tags["og:title"])
         descriptions.setdefault(tags["description"], []).append(name)
     chapters_of = [names for names in descriptions.values() if any(n.startswith("notebooks/") for n in names)]
@@ -133,23 +134,14 @@ def test_before_an_address_is_set_nothing_leads_to_one():
     assert not (SITE / "404.html").exists()
 
 
-def test_with_an_address_pages_say_where_they_are_and_a_wrong_one_leads_to_the_book(tmp_path):
-    base = repository.site(ADDRESS)
-    context = {"title": "A title"}
-    config = SimpleNamespace(html_baseurl=base, html_title="The book", html_theme_options={})
-    app = SimpleNamespace(config=config, outdir=tmp_path, builder=SimpleNamespace(name="html"))
-    app.env = SimpleNamespace(found_docs=["book/index", "notebooks/a"])
-    meta.describe_page(app, "notebooks/a", "", context, None)
-    tags = {
-        tag.get("property") or tag.get("name"): tag["content"]
-        for tag in BeautifulSoup(context["metatags"], "html.parser").select("meta")
-    }
-    assert tags["og:url"] == f"{base}notebooks/a.html"
-    assert (ROOT / "book" / "static" / Path(tags["og:image"]).name).exists()
-    meta.write_extra_pages(app, None)
-    listed = re.findall(r"<loc>(.*?)</loc>", (tmp_path / "sitemap.xml").read_text(encoding="utf-8"))
-    assert listed == [f"{base}book/index.html", f"{base}notebooks/a.html"]
+def test_with_an_address_a_wrong_one_leads_to_the_book(tmp_path, monkeypatch):
+    monkeypatch.setattr(repository, "address", lambda: ADDRESS)
+    config = SimpleNamespace(html_title="The book", html_theme_options={})
+    meta.find_address(None, config)
+    assert config.html_baseurl == config.ogp_site_url == "https://somebody.github.io/some-book/"
+    meta.write_extra_pages(SimpleNamespace(config=config, outdir=tmp_path, builder=SimpleNamespace(name="html")), None)
     found = BeautifulSoup((tmp_path / "404.html").read_text(encoding="utf-8"), "html.parser").select("a")
+    base = config.html_baseurl
     assert [link["href"] for link in found] == [f"{base}book/index.html", f"{base}search.html"]
 
 

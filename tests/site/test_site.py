@@ -17,7 +17,7 @@ from legible import LEAST
 from polling import until
 from sphinx.util.inventory import InventoryFile
 
-from tools.make import browser, math_font
+from tools.make import browser, fonts
 from tools.notebooks import folding
 
 ROOT = Path(__file__).parents[2]
@@ -343,9 +343,7 @@ def test_the_math_font_has_every_character_of_an_equation():
     formulas = [formula for text in texts for formula in re.findall(r"<math.*?</math>", text, re.DOTALL)]
     shown = set(unescape("".join(re.sub(r"<[^>]+>", "", formula) for formula in formulas)))
     invisible = {"\u2061", "\u2062", "\u2063", "\u200b", "\xa0", "\u2003", "\ufe00", "\n"}
-    assert {c for c in shown - invisible if ord(c) not in math_font.characters()} == set(), (
-        "see tools/make/math_font.py"
-    )
+    assert {c for c in shown - invisible if c not in fonts.MATH} == set(), "see tools/make/fonts.py"
 
 
 def test_every_public_name_is_on_the_api_page_under_both_its_paths():

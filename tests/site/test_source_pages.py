@@ -14,7 +14,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from efficient_transformers.layers import fast
-from tools.site import source
+from tools.site import pages, source
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -143,9 +143,10 @@ def test_what_has_an_entry_is_linked_to_section_tests_and_entry(module):
         entry = [href for href in links if href.startswith("../api/")]
         if entry:
             assert entry[0].startswith(f"../api/{module}.html#")
-            assert any(re.match(r"\.\./\.\./notebooks/.*#|\.\./[\w-]+\.html$", href) for href in links), node.name
+            explained = pages.explained(node.name, ast.get_docstring(node))
+            assert any(re.match(r"\.\./\.\./notebooks/.*#", href) for href in links) == bool(explained), node.name
+        assert ("Tested: " in facts.get_text()) == bool(source.tests_of(module, node.name)), node.name
         if isinstance(node, ast.ClassDef):
-            assert "Tested: " in facts.get_text(), node.name
             assert entry or module == "fast" or node.name == "LiveMemory"
 
 

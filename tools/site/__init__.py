@@ -19,8 +19,6 @@ from tools.site import (
     code,
     colab_runs,
     contents,
-    costs,
-    dots,
     finish,
     images,
     landing,
@@ -47,8 +45,8 @@ def others() -> None:
 
 
 STEPS: dict[str, list[Callable[..., Any]]] = {
-    "config-inited": [others, meta.find_address],
-    "builder-inited": [code.take_every_page_as_changed, others, dots.draw, search.begin],
+    "config-inited": [others, meta.find_address, pages.write_stubs],
+    "builder-inited": [code.take_every_page_as_changed, others, search.begin],
     "env-get-outdated": [others, code.read_every_page],
     "env-purge-doc": [others, links.forget],
     # A page is read.
@@ -56,9 +54,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         others,
         pages.fill_page,
         landing.fill,
-        costs.fill,
         nulls.fill,
-        dots.fill,
         source.fill,
     ],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
@@ -97,7 +93,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         tables.stack_tables,
         loads.add,
         colab_runs.tell,
-        meta.describe_page,
+        meta.title_landing,
         models.fill_page,
         one_token.fill,
     ],

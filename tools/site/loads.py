@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.site import costs, landing, models, nulls, one_token, source
+from tools.site import landing, models, nulls, one_token, source
 
 LOADS: dict[str, tuple[str, ...]] = {  # by page, in their order
     landing.PAGE: ("models.css", "intervals.css", "landing.css", "landing.js"),
     nulls.PAGE: ("intervals.css", "nulls.css"),
-    costs.PAGE: ("models.css", "cost.css", "cost.js", "cost-page.js"),
+    "book/what-would-it-cost": ("models.css", "cost.css", "cost.js", "cost-page.js"),
     one_token.PAGE: ("models.css", "token.css", "models.js", "model-parts.js", "token-steps.js", "token-page.js"),
     **dict.fromkeys(models.PAGES, ("models.css", *models.SCRIPTS)),
     **{f"{source.FOLDER}/{name}": ("source.css",) for name in source.modules()},

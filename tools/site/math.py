@@ -3,7 +3,7 @@ r"""On the site: math as MathML, made when the book is built. No script sets it,
 What is notable:
 - numbers stand in a column of their own, as links to the equation that they name;
 - a browser does not break a formula: what a ``\\qquad`` parts may stand below each other where a page is narrow;
-- the font is made by math_font.py.
+- the font is made by tools/make/fonts.py.
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ from .style import (
     nth_color,
     panel_grid,
     plain,
-    styled,
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
@@ -88,7 +87,6 @@ __all__ = [
     "readings",
     "shares",
     "stairs",
-    "styled",
     "thin",
     "trade_offs",
     "triangle_tiles",
