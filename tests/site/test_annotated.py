@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -117,21 +116,19 @@ def test_a_symbol_keeps_its_color_on_a_page_and_no_block_has_one_twice():
         ("\n".join(["y = x | it"] * 8), "has 8 pairs; expected at most 7"),
     ],
 )
-def test_what_is_not_there_is_a_warning_that_says_what_is(pairs, message, tmp_path, monkeypatch):
-    page = tmp_path / "notebooks" / "07-x.html"
-    page.parent.mkdir()
+def test_what_is_not_there_is_a_warning_that_says_what_is(pairs, message, monkeypatch):
     body = (
         f'<div class="join-math">{convert("y = x", displaystyle=True)}</div>'
         '<div class="join-code"><div class="cell_input"><pre>y = f(x)\n</pre></div></div>'
     )
-    page.write_text(f"<!-- join 7.1\n{pairs}\n-->{body}<!-- joined -->", encoding="utf-8")
+    context = {"body": f"<!-- join 7.1\n{pairs}\n-->{body}<!-- joined -->"}
     said = []
     monkeypatch.setattr(annotate.log, "warning", lambda form, *values: said.append(form % values))
-    annotate.annotate(SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path), None)
+    annotate.annotate(None, "notebooks/07-x", "", context, None)
     assert len(said) == 1
-    assert said[0].startswith("07-x: the block of (7.1) ")
+    assert said[0].startswith("notebooks/07-x: the block of (7.1) ")
     assert message in said[0]
-    assert page.read_text(encoding="utf-8") == body
+    assert context["body"] == body
 
 
 # The pages
