@@ -11,8 +11,9 @@ from axe import violations
 from bs4 import BeautifulSoup
 
 from tools.make import browser
-from tools.site import annotate, marks
+from tools.site import annotate
 from tools.site.math import convert
+from tools.site.pairs import MOST, NotFoundError, Pair
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -63,7 +64,7 @@ def test_a_symbol_finds_itself_with_its_indices_and_no_other(symbol, found):
     if found:
         assert lit(latex, "x\n", pair)[0] == found
     else:
-        with pytest.raises(marks.NotFoundError):
+        with pytest.raises(NotFoundError):
             lit(latex, "x\n", pair)
 
 
@@ -98,10 +99,10 @@ def test_the_smaller_mark_stands_in_the_larger_and_the_code_is_as_it_was():
 def test_a_symbol_keeps_its_color_on_a_page_and_no_block_has_one_twice():
     symbols = ["xyz", "zab", "cdefgha", "xbijk", "yxz"]
     dealt: dict[str, int] = {}
-    found = [annotate.deal([marks.Pair([s], ["_"], "") for s in of], dealt) for of in symbols]
+    found = [annotate.deal([Pair([s], ["_"], "") for s in of], dealt) for of in symbols]
     assert found[0] == [0, 1, 2]
     assert found[1] == [2, 3, 4]  # z as before
-    assert all(len({*colors}) == len(colors) and {*colors} <= {*range(marks.MOST)} for colors in found)
+    assert all(len({*colors}) == len(colors) and {*colors} <= {*range(MOST)} for colors in found)
     assert found[4] == [1, 0, 2]
     assert [colors[of.index("b")] for of, colors in zip(symbols, found, strict=True) if "b" in of] == [4, 4]
 
@@ -179,7 +180,7 @@ def test_each_numbered_equation_stands_with_its_code_and_nothing_is_cut(path, ch
     for found in blocks:
         assert set(found["code"]) <= written, found["number"]
         assert found["copied"] == found["code"]
-        assert 2 <= len(found["pairs"]) <= marks.MOST
+        assert 2 <= len(found["pairs"]) <= MOST
         assert all(pair["words"] and pair["math"] and pair["code"] for pair in found["pairs"]), found
     for width in WIDTHS:
         tab.set_viewport_size({"width": width, "height": 900})

@@ -65,7 +65,7 @@ def test_the_search_keeps_what_it_knows_of_pages_that_are_not_written_again(tmp_
 
 def test_a_page_is_named_by_the_end_of_its_path():
     assert page.page_of("02-primer-ez") == "notebooks/02-primer-ez"
-    assert page.page_of("api/attention") == "book/api/attention"
-    for name in ("attention", "", "ez"):
+    assert page.page_of("source/attention") == "book/source/attention"
+    for name in ("", "ez"):
         with pytest.raises(ValueError, match="NAME is"):
             page.page_of(name)

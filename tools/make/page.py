@@ -1,4 +1,4 @@
-"""One page of the site after a change of its text: ``make page NAME``, such as 02-primer-ez, glossary or api/attention.
+"""One page of the site after a change of its text: ``make page NAME``, such as 02-primer-ez or glossary.
 
 A chapter's or a study's notebook is brought in step with its text; then the last build goes on, which reads again only
 what changed. What other pages say of this one, such as its title, is as it was until ``make book``.
@@ -6,10 +6,12 @@ what changed. What other pages say of this one, such as its title, is as it was 
 
 from __future__ import annotations
 
-import re
-import subprocess
+import io
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
+
+from jupyter_book.cli.main import main as jupyter_book
 
 from tools.notebooks import run_notebooks
 
@@ -23,10 +25,12 @@ def page_of(name: str) -> str:
     Raises:
         ValueError: if that is none, or several.
     """
-    pages = re.findall(r"(?:file|root): (\S+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    notebooks = run_notebooks.notebooks()
+    texts = [str(path.relative_to(ROOT / "book").with_suffix("")) for path in (ROOT / "book").rglob("*.md")]
+    pages = [f"{'notebooks' if text in notebooks else 'book'}/{text}" for text in texts]
     found = [page for page in pages if f"/{page}".endswith(f"/{name}")]
     if len(found) != 1:
-        raise ValueError(f"NAME is {name!r}; expected the end of one of {found or pages}")
+        raise ValueError(f"NAME is {name!r}; expected the end of one of {sorted(found or pages)}")
     return found[0]
 
 
@@ -38,11 +42,9 @@ def main() -> None:
     except ValueError as error:
         sys.exit(str(error))
     (BUILD / "ready").unlink(missing_ok=True)  # what `make test` looks at is built from nothing
-    book = Path(sys.executable).with_name("jupyter-book")
-    command = [book, "build", ROOT, "-W", "-n", "--keep-going", "-q"]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    with redirect_stdout(io.StringIO()):  # warnings are told elsewhere
+        jupyter_book(["build", str(ROOT), "-W", "-n", "--keep-going", "-q"], standalone_mode=False)
     print((BUILD / "html" / f"{page}.html").as_uri())
-    sys.exit(done.returncode)
 
 
 if __name__ == "__main__":

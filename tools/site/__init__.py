@@ -8,7 +8,6 @@ What is notable:
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -118,7 +117,6 @@ MIDDLE = 500  # the priority of who asks for none
 
 
 def setup(app: Any) -> dict[str, bool]:
-    gc.disable()  # the build is short, and looking for cycles in its trees of nodes took a sixth of its time
     app.add_directive("annotated-source", source.AnnotatedSource)
     app.add_html_math_renderer("mathml", (math.inline, None), (math.display, None))
     for event, steps in STEPS.items():

@@ -10,7 +10,7 @@ An author writes a comment between the equation's sentence and the cell, which n
 ``join 2 cells`` takes two cells, and ``join (1.4)`` an equation that stands earlier: a copy of it stands here.
 
 What is notable:
-- a symbol is LaTeX, a name Python; `` & `` joins several; `marks` says what they find;
+- a symbol is LaTeX, a name Python; `` & `` joins several; `pairs` says what they find;
 - what is not found is a warning, which ``-W`` makes an error;
 - the columns are made when a page is read, the marks when it is written and its code has its colors;
 - without scripts the lines below symbols and names are there, and the key in words.
@@ -27,7 +27,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 from tools.notebooks.folding import NUMBER
-from tools.site.marks import MOST, NotFoundError, Pair, mark_code, mark_symbols, marks_of, pairs_of
+from tools.site.pairs import MOST, NotFoundError, Pair, mark_code, mark_symbols, marks_of, pairs_of
 from tools.site.math import TAG, convert
 
 COMMENT = re.compile(
