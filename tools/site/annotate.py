@@ -27,8 +27,8 @@ from docutils import nodes
 from sphinx.util import logging
 
 from tools.notebooks.folding import NUMBER
-from tools.site.pairs import MOST, NotFoundError, Pair, mark_code, mark_symbols, marks_of, pairs_of
 from tools.site.math import TAG, convert
+from tools.site.pairs import MOST, NotFoundError, Pair, mark_code, mark_symbols, marks_of, pairs_of
 
 COMMENT = re.compile(
     rf"<!-- join(?: \((?P<number>{NUMBER})\))?(?: (?P<cells>[2-9]) cells)?\n(?P<pairs>.*?)-->\s*", re.DOTALL
