@@ -3,7 +3,7 @@ BIN = .venv/bin
 QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = $(BIN)/pytest
 TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
-PAGES = _config.yml _toc.yml $(shell find src book notebooks experiments tools \( -name '.*' -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
+PAGES = _config.yml _toc.yml CHANGELOG.md $(shell find src book notebooks experiments tools \( -name '.*' -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
 NAME = $(word 2,$(MAKECMDGOALS))
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def main() -> None:
     except ValueError as error:
         sys.exit(str(error))
     (BUILD / "ready").unlink(missing_ok=True)  # what `make test` looks at is built from nothing
+    warnings.simplefilter("ignore", FutureWarning)  # sphinx-external-toc looks at every object of torch
     with redirect_stdout(io.StringIO()):  # warnings are told elsewhere
         jupyter_book(["build", str(ROOT), "-W", "-n", "--keep-going", "-q"], standalone_mode=False)
     print((BUILD / "html" / f"{page}.html").as_uri())
