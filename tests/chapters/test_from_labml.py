@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from efficient_transformers import CausalDepthwiseConv, labml
-from tools.notebooks import chapters
-from tools.site import links, pages
+from tools.notebooks import chapters, tested
+from tools.site import pages
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "book" / "from-labml.md").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def test_what_a_row_names_exists(module, row):
     assert differs
     held = re.findall(r"`(test_\w+)`", tests)
     assert held
-    assert [name for name in held if name not in links.tests()] == []
+    assert [name for name in held if name not in tested.places()] == []
 
 
 def test_the_first_code_runs_and_each_class_of_the_four_pages_imports_by_its_name():

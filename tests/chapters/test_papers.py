@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.notebooks import chapters, run_notebooks
-from tools.site import links, pages
+from tools.notebooks import chapters, run_notebooks, tested
+from tools.site import pages
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "book" / "papers.md").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def test_what_a_row_names_exists(row):
     named = re.findall(r"\{(?:class|func)\}`(\w+)`", code)
     assert all(any(hasattr(module, name) for module in MODULES) for name in named), named
     held = re.findall(r"`(test_\w+)`", tests)
-    assert [name for name in held if name not in links.tests()] == []
+    assert [name for name in held if name not in tested.places()] == []
     assert verdict.startswith("left out") or (named and held), "what is there is held by a test"
 
 

@@ -18,9 +18,9 @@ SITE = Path(__file__).parents[2] / "_build" / "html"
 PAGES = [page for page in browser.pages(SITE) if page.startswith(("book/", "notebooks/"))]
 CHAPTER = "notebooks/04-hourglass.html"
 LINK = re.compile(r"<a (?P<rest>[^>]*)>(?P<inside>.*?)</a>", re.DOTALL)
-# Within the text, what is no reference: code, and links to where one is, to a file of a picture, to a listing.
+# Within the text, what is no reference: code, and links to where one is, to a file of a picture.
 CODE = re.compile(r"<(pre|script|style)\b.*?</\1>", re.DOTALL)
-NO_REFERENCE = re.compile(r"\b(headerlink|eqno|code-link|image-reference|viewcode-link)\b|_modules/")
+NO_REFERENCE = re.compile(r"\b(headerlink|eqno|code-link|image-reference|viewcode-link)\b")
 
 pytestmark = pytest.mark.site
 

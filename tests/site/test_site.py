@@ -189,7 +189,7 @@ def test_page(tab, path):
 
 @pytest.mark.parametrize("rule", ["p { color: #777 }", "p { opacity: 0.4 }"])
 def test_words_that_cannot_be_read_are_found_by_their_look(tab, rule):
-    page, looks = tab.visit("_modules/efficient_transformers/models.html"), []
+    page, looks = tab.visit("book/source/products.html"), []
     page.evaluate("document.querySelector('.bd-article').prepend(document.createElement('p'))")
     page.locator(".bd-article p").evaluate("e => e.textContent = 'words'")
     assert unreadable(page, looks) == []

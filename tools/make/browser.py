@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, Playwright
 
 WIDE, NARROW = 1280, 400  # CSS pixels: a laptop, a phone
-OF_CODE = ("_modules/", "book/api/", "book/source/")  # pages of one kind each
+OF_CODE = ("book/api/", "book/source/")  # pages of one kind each
 
 # One process without a sandbox, so that it also runs in a container; the rest keeps the browser itself off the network.
 FLAGS = [

@@ -84,7 +84,7 @@ def look(chromium: Browser, address: str, pages: list[str], out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", help="default: every page but the listings of source code")
+    parser.add_argument("pages", nargs="*", help="default: every page")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--out", type=Path, help="folder for the pictures")
     where.add_argument("--stored", action="store_true", help="make the stored pictures, in book/static")
@@ -94,7 +94,7 @@ def main() -> None:
         if arguments.stored:
             store(chromium, address)
         else:
-            pages = arguments.pages or [p for p in browser.pages(SITE) if not p.startswith("_modules")]
+            pages = arguments.pages or browser.pages(SITE)
             look(chromium, address, pages, arguments.out)
         chromium.close()
 

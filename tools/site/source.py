@@ -4,7 +4,7 @@ What is notable:
 - nothing is written for it: docstrings and comments are the text, set as on the pages of the package;
 - each class and function says which section builds it, where its entry is, which tests hold it, which name of labml it
   answers, and what its fast form is;
-- links to listings lead here.
+- what has an entry is linked to its lines here.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from sphinx.util.docfields import DocFieldTransformer
 from sphinx.util.docstrings import prepare_docstring
 
 from efficient_transformers.layers import fast
+from tools.notebooks import tested
 from tools.site import links, pages
 from tools.site.listing import Row, code, rows
-from tools.site.names import Definition, definitions, overridden, tree_of
+from tools.site.names import Definition, assigned, definitions, overridden, tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "book/source"
@@ -62,26 +63,14 @@ def originals() -> dict[str, list[tuple[str, str, list[str]]]]:
     return found
 
 
-def named(test: ast.AST, imported: set[str]) -> set[str]:
-    """The imported names in a test, and those of ``fast``."""
-    within = (n for n in ast.walk(test) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "fast")
-    return imported & {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} | {node.attr for node in within}
-
-
 @cache
 def named_in_tests() -> dict[str, list[str]]:
     """The tests that name a class or function of the layers, those that name the fewest first."""
     ours = {name for module in modules() for name in top(module)}
     found: dict[str, list[tuple[int, str]]] = {}
-    for path in sorted((ROOT / "tests" / "package").glob("test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-        known = {alias.name for node in imports for alias in node.names}
-        for test in tree.body:
-            if isinstance(test, Definition) and test.name.startswith("test_"):
-                used = ours & named(test, known)
-                for name in used:
-                    found.setdefault(name, []).append((len(used), test.name))
+    for test, names in tested.names():
+        for name in ours & names:
+            found.setdefault(name, []).append((len(ours & names), test))
     return {name: [test for _, test in sorted(tests)] for name, tests in found.items()}
 
 
@@ -116,7 +105,7 @@ def facts(module: str, name: str) -> Iterator[str]:
         held = []
         for test in tests[:SHOWN]:
             words = test.removeprefix("test_").replace("_", " ")
-            held.append(links.to_repository(words, *links.tests()[test]))
+            held.append(links.to_repository(words, *tested.places()[test]))
         more = f"; and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
         yield f"Tested: {'; '.join(held)}{more}."
 
@@ -205,15 +194,17 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace(MARK, "\n".join(["| Module | What it is |", "| --- | --- |", *rows]))
 
 
-def lead_to_pages(app: Any, doctree: nodes.document) -> None:
-    """A link to the listing of a module with a page leads to the page."""
-    names = {f"_modules/{path.replace('.', '/')}": page for page, path in modules().items()}
-    for node in doctree.findall(lambda n: n.get("reftarget") in names if isinstance(n, nodes.Element) else False):
-        node["reftarget"] = f"{FOLDER}/{names[node['reftarget']]}"
+def find(domain: str, info: dict[str, str]) -> str | None:
+    """Where ``[source]`` beside an entry leads: to its lines here, or to its file in the repository."""
+    name = info["fullname"]
+    module = import_module(info["module"])
+    home = getattr(getattr(module, name.partition(".")[0]), "__module__", module.__name__)
+    page = next((page for page, path in modules().items() if path == home), "")
+    if not page:
+        return links.in_repository(str(Path(import_module(home).__file__ or "").relative_to(ROOT))) or None
+    known = {inner for inner, *_ in definitions(tree_of(page))} | assigned(page).keys()
+    return f"../source/{page}.html#{name}" if name in known else None
 
 
-def list_no_more(app: Any) -> list[Any]:
-    """No listing of what has a page."""
-    for path in modules().values():
-        getattr(app.env, "_viewcode_modules", {}).pop(path, None)
-    return []
+def lead_to_pages(app: Any, config: Any) -> None:
+    config.linkcode_resolve = find
