@@ -1,4 +1,4 @@
-"""Browsers that look at the built book: shared by the tests of the site, the PDF and the pictures."""
+"""Browsers that look at the built book: shared by the tests of the site and the pictures."""
 
 from __future__ import annotations
 
