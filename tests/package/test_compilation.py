@@ -75,7 +75,7 @@ def test_a_model_trains_in_generated_code_like_in_eager_mode(case, device):
 @torch.no_grad()
 def assert_decoding_is_compiled_once(case, device, backend):
     """Once for each kind of step; and the logits are those of the model without a cache."""
-    model, prompt, n = small_model(case, device), 5, 200
+    model, prompt, n = small_model(case, device), 5, 60
     tokens, cache = some_tokens(2, prompt + n, device), StaticCache(2, MAX_LEN)
     counter, compiled = CompileCounterWithBackend(backend), []
     step = torch.compile(model, fullgraph=True, dynamic=False, backend=counter)

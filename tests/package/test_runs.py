@@ -376,7 +376,7 @@ def test_what_goes_wrong_after_the_end_does_not_cost_the_model(command, folder, 
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules")
 def test_ctrl_c_while_the_program_leaves_is_ignored(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["", "generate", "primer-ez", "--max-new-tokens", "1"])
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
         runpy.run_module("efficient_transformers", run_name="__main__")
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
