@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 
+from efficient_transformers import MultiHeadAttention
 from efficient_transformers.layers import fast
 from tools.site import pages, source
 
@@ -170,6 +171,11 @@ def test_source_on_the_pages_of_the_package_leads_to_where_it_is_defined():
             assert re.search(rf"^\s*(class|def) {anchor.rpartition('.')[2]}\b", code, re.MULTILINE)
             count += 1
     assert count > 60
+
+
+def test_an_entry_that_the_package_exports_says_where_the_book_teaches_it():
+    says = pages.explained("MultiHeadAttention", MultiHeadAttention.__doc__)
+    assert says in " ".join(page("book/api/attention.html").get_text().split())
 
 
 def test_fast_forms_and_plain_ones_lead_to_each_other():
