@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 
+from efficient_transformers import MultiHeadAttention
 from efficient_transformers.layers import fast
 from tools.site import pages, source
 
@@ -148,6 +149,11 @@ def test_what_has_an_entry_is_linked_to_section_tests_and_entry(module):
         assert ("Tested: " in facts.get_text()) == bool(source.tests_of(module, node.name)), node.name
         if isinstance(node, ast.ClassDef):
             assert entry or module == "fast" or node.name == "LiveMemory"
+
+
+def test_an_entry_that_the_package_exports_says_where_the_book_teaches_it():
+    says = pages.explained("MultiHeadAttention", MultiHeadAttention.__doc__)
+    assert says in " ".join(page("book/api/attention.html").get_text().split())
 
 
 def test_fast_forms_and_plain_ones_lead_to_each_other():

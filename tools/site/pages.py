@@ -160,6 +160,5 @@ def part_list(lines: list[str]) -> None:
 def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Part an entry's list from its words, and say where the book explains it."""
     part_list(lines)
-    # Plain Sphinx also asks for what a module imports, before it leaves it out.
-    if what in ("class", "function") and name.startswith(f"{obj.__module__}."):
+    if what in ("class", "function"):
         lines += ["", explained(name.split(".")[-1], "\n".join(lines)), ""]
