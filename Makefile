@@ -30,7 +30,7 @@ page: .venv/ready           ## one page after a change of its text, in seconds: 
 	$(BIN)/python -m tools.make.page $(NAME)
 
 check: .venv/ready          ## the tests and the cells of one chapter or study: make check 02-primer-ez
-	$(PYTEST) -n 2 --nbval -k '$(NAME) or [$(patsubst 0%,%,$(word 1,$(subst -, ,$(NAME)))).' tests/chapters $(wildcard notebooks/$(NAME).ipynb notebooks/*/$(NAME).ipynb)
+	$(PYTEST) $(TOGETHER) --nbval -k '$(NAME) or [$(patsubst 0%,%,$(word 1,$(subst -, ,$(NAME)))).' tests/chapters $(wildcard notebooks/$(NAME).ipynb notebooks/*/$(NAME).ipynb)
 
 # The word after these two is no target.
 ifneq ($(and $(NAME),$(filter page check,$(firstword $(MAKECMDGOALS)))),)
