@@ -132,7 +132,7 @@ BAD = [
     # layers
     (lambda: layer(d_model=16), ValueError, "attention.d_model is 8"),
     (lambda: layer(feed_forward=FeedForward(16, 8, nn.ReLU())), ValueError, "feed_forward.d_model is 16"),
-    (lambda: layer(attention=torch.relu), TypeError, f"attention is {torch.relu}"),
+    (lambda: layer(attention=len), TypeError, f"attention is {len}"),
     (lambda: FeedForward(8, 16, "relu"), TypeError, "activation is 'relu'"),
     (lambda: initialize(layer(attention=nn.Identity())), ValueError, "attention is 'Identity'"),
     (lambda: PrimerNorm(8, 0), ValueError, "eps is 0"),
