@@ -70,7 +70,7 @@ def test_places_that_share_a_kernel_have_one_color():
 
 
 DRAWN = {  # of exercises that speak of the future: what an answer that sees it is told, and how many leaks it has
-    "1.1": ("your attention sees its future", 5),
+    "1.1": ("your attention sees its future", 15),
     "3.1": ("sees 2 tokens of the future", 17),
     "4.4": ("shows its readers 3 future tokens", 12),
     "5.4": ("your block sees the future", 10),

@@ -225,10 +225,9 @@ every_chapter = pytest.mark.parametrize("opened", CHAPTERS, indirect=True, scope
 
 @every_chapter
 def test_chapter(chapter):
-    """Math is set, names in code lead to the API page, and every slider changes the picture."""
+    """Math is set, and every slider changes the picture."""
     page = chapter
     assert page.locator("math").count() > 0
-    assert page.locator(f'.cell_input a[href*="{API}"]').count() > 0
     for explorer in page.locator(".explorer").all():
         for slider in explorer.locator("input[type=range]").all():
             before, said = explorer.evaluate(VISIBLE_FRAME), slider.locator("+ output").inner_text()
@@ -346,12 +345,10 @@ def test_the_math_font_has_every_character_of_an_equation():
     assert {c for c in shown - invisible if c not in fonts.MATH} == set(), "see tools/make/fonts.py"
 
 
-def test_every_public_name_is_on_the_api_page_under_both_its_paths():
+def test_every_public_name_is_on_a_page_of_the_package():
     with (SITE / "objects.inv").open("rb") as file:
         inventory = InventoryFile.load(file, "", lambda _, uri: uri)
     documented = {name: entry[2] for kind in inventory for name, entry in inventory[kind].items()}
     package = import_module("efficient_transformers")
     for name in package.__all__:
-        value = getattr(package, name)
         assert documented[f"{package.__name__}.{name}"].startswith(API)
-        assert documented[f"{value.__module__}.{value.__name__}"].startswith(API)
