@@ -56,12 +56,12 @@ def documented() -> dict[str, ModuleType]:
 
 
 def entries(module: ModuleType) -> dict[str, Any]:
-    """What the page of a module lists: all that it exports, or all classes and functions with a docstring."""
+    """What the page of a module lists: all that it exports, or all classes and functions but checks."""
     exported = getattr(module, "__all__", vars(module))
     return {
         name: value
         for name, value in vars(module).items()
-        if name in exported and name[0] != "_" and callable(value) and value.__doc__
+        if name in exported and not name.startswith(("_", "check_")) and callable(value) and value.__doc__
         if getattr(value, "__module__", "").startswith(module.__name__)
     }
 
