@@ -183,20 +183,10 @@ def test_what_is_typed_is_computed_and_the_address_keeps_it(page):
     [
         ("Layers", "0", "This is 0; expected a whole number from 1 to 1,000."),
         ("Tokens T", "", "This is not a number; expected a whole number from 1 to 1,000,000."),
-        ("Tokens T", "2.5", "This is 2.5; expected a whole number from 1 to 1,000,000."),
         ("Width D", "130", "130 channels do not divide among 4 heads; expected a multiple of 4."),
-        (
-            "Heads",
-            "128",
-            "128 channels among 128 heads are 1 each; expected an even number each, for rotary positions.",
-        ),
         ("Hidden channels", "511", "This is 511; expected an even number, which gMLP’s gate splits."),
-        ("Vocabulary", "-3", "This is -3; expected a whole number from 1 to 10,000,000."),
         ("Hourglass as layers@factor", "1@1 2", "“2” is no stack; expected layers@factor, such as 2@4."),
         ("Hourglass as layers@factor", "1@1 2@4", "“1@1 2@4” does not read the same from its end; expected a way in"),
-        ("Hourglass as layers@factor", "1@2 2@4 1@2", "“1@2 2@4 1@2” has no stack around another; expected a first"),
-        ("Hourglass as layers@factor", "1@1 1@2 1@3 1@2 1@1", "Factor 3 is no multiple of 2; expected"),
-        ("Hourglass as layers@factor", "1@1 2@0 1@1", "The factor of 2@0 is 0; expected at least 1."),
     ],
 )
 def test_what_does_not_fit_is_said_beside_its_field_and_the_last_numbers_stay(page, label, typed, said):
