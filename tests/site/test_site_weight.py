@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -64,7 +65,7 @@ def first_visit(chromium, address, width):
 def test_a_first_visit_is_quick_steady_and_light(chromium, home, path, width):
     seen, plain, readable = {}, [], []
     while not readable or (
-        min(readable) > READABLE * min(plain) and len(readable) < 5
+        median(readable) > READABLE * median(plain) and len(readable) < 5
     ):  # again if the machine was busy
         plain.append(first_visit(chromium, f"{home}/{TWO_LINES}", width)["readable"])
         seen = first_visit(chromium, f"{home}/{path}", width)
@@ -73,4 +74,4 @@ def test_a_first_visit_is_quick_steady_and_light(chromium, home, path, width):
     assert seen["requests"] <= REQUESTS
     assert seen["all"] <= ALL
     assert seen["shift"] < SHIFT
-    assert 0 < min(readable) <= READABLE * min(plain)
+    assert 0 < median(readable) <= READABLE * median(plain)
