@@ -17,7 +17,7 @@ from tools.site import landing, models, nulls, one_token, source
 
 STATIC = Path(__file__).parents[2] / "book" / "static"
 TOGETHER = {
-    "book.css": ("custom.css", "page.css", "layout.css", "annotated.css", "print.css"),
+    "book.css": ("icons.css", "custom.css", "page.css", "layout.css", "annotated.css", "print.css"),
     "book.js": ("a11y.js", "previews.js", "annotated.js", "search-dialog.js", "questions.js"),
 }
 LOADS: dict[str, tuple[str, ...]] = {  # by page, in their order, after those of every page
