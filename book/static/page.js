@@ -1,9 +1,13 @@
 // What a page does: tables sort, pictures open larger, boxes that scroll can be reached.
 
 // Who has not chosen sees light or dark as the system says: before a line is set, since the theme's own script comes later.
-if (!localStorage.getItem("mode")) {
-  const theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  Object.assign(document.documentElement.dataset, { mode: "auto", theme });
+try {
+  if (!localStorage.getItem("mode")) {
+    const theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    Object.assign(document.documentElement.dataset, { mode: "auto", theme });
+  }
+} catch {
+  // A browser that keeps nothing has the light page, and all that follows.
 }
 for (const face of ['1em "Book Math"', '1em "Book Text"', 'italic 1em "Book Text"', '600 1em "Book Text"', '1em "Book Sans"']) {
   document.fonts.load(face); // before the first line is set, so that no line moves

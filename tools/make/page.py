@@ -7,6 +7,7 @@ what changed. What other pages say of this one, such as its title, is as it was 
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 import warnings
 from contextlib import redirect_stdout
@@ -42,6 +43,8 @@ def main() -> None:
             run_notebooks.bring_in_step(page.removeprefix("notebooks/"))
     except ValueError as error:
         sys.exit(str(error))
+    if not (BUILD / "html" / "_static" / "sections.js").exists():  # of a build that was cut short
+        shutil.rmtree(BUILD / ".doctrees", ignore_errors=True)
     (BUILD / "ready").unlink(missing_ok=True)  # what `make test` looks at is built from nothing
     warnings.simplefilter("ignore", FutureWarning)  # sphinx-external-toc looks at every object of torch
     with redirect_stdout(io.StringIO()):  # warnings are told elsewhere
