@@ -3,10 +3,11 @@ BIN = .venv/bin
 QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = $(BIN)/pytest
 TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
-FILES = $(shell find * \( -name '.*' -o -name _build -o -name mine -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
+PAGES = _config.yml _toc.yml CHANGELOG.md $(shell find src book notebooks experiments tools \( -name '.*' -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
+NAME = $(word 2,$(MAKECMDGOALS))
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book lab offline linkcheck lint quick package test test-lab test-long notebooks benchmarks
+.PHONY: help book page check lab offline linkcheck lint quick package test test-lab test-long notebooks benchmarks
 .PHONY: bench gpu serve pictures workflows audit clean repository requirements
 
 help:                       ## list the targets
@@ -14,12 +15,27 @@ help:                       ## list the targets
 
 book: _build/ready          ## the site, at _build/html/index.html
 
-# Docstrings, records and the places of tests are on its pages, so that any file may change one.
 # From nothing each time: a page that was removed is gone, and what is tested is what a fresh checkout gives.
-_build/ready: .venv/ready $(FILES)
+_build/ready: .venv/ready _build/tests $(PAGES)
 	rm -rf _build/html _build/.doctrees
 	$(BIN)/jupyter-book build . -W -n --keep-going
 	touch $@
+
+# What pages say of tests: their names, and what of the package each names. Other edits of a test build nothing.
+_build/tests: $(shell find tests -name 'test_*.py')
+	mkdir -p _build && $(BIN)/python -m tools.notebooks.tested > $@.new
+	cmp -s $@.new $@ || mv $@.new $@
+
+page: .venv/ready           ## one page after a change of its text, in seconds: make page 02-primer-ez
+	$(BIN)/python -m tools.make.page $(NAME)
+
+check: .venv/ready          ## the tests and the cells of one chapter or study: make check 02-primer-ez
+	$(PYTEST) $(TOGETHER) --nbval -k '$(NAME) or [$(patsubst 0%,%,$(word 1,$(subst -, ,$(NAME)))).' tests/chapters $(wildcard notebooks/$(NAME).ipynb notebooks/*/$(NAME).ipynb)
+
+# The word after these two is no target.
+ifneq ($(and $(NAME),$(filter page check,$(firstword $(MAKECMDGOALS)))),)
+$(NAME): ; @:
+endif
 
 lab: .venv/ready .lab/ready ## JupyterLab, with the notebooks copied to mine/, which stays as you leave it
 	$(BIN)/python -m tools.make.lab

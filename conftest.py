@@ -22,8 +22,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Notebooks first, then files with slow tests, so that no process is left alone with one of these at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    """Notebooks first, then files with slow tests or pages, so that no process is left alone with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("site")}
 
     def rank(item: pytest.Item) -> int:
         return 0 if item.path.suffix == ".ipynb" else 1 if item.path in slow else 2

@@ -27,12 +27,12 @@ CASES = {
 }
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
-VARIATIONS = [case for case in CASES if case not in model_names()]
+FAMILIES = ["transformer", "primer", "hourglass", "dense-gmlp", "amlp"]
 
 every_model = pytest.mark.parametrize("case", model_names())
 every_case = pytest.mark.parametrize("case", CASES)
-every_case_in_time = pytest.mark.parametrize(
-    "case", [*model_names(), *(pytest.param(case, marks=pytest.mark.long) for case in VARIATIONS)]
+every_family = pytest.mark.parametrize(
+    "case", [*FAMILIES, *(pytest.param(case, marks=pytest.mark.long) for case in CASES if case not in FAMILIES)]
 )  # where compilation takes seconds
 every_device = pytest.mark.parametrize("device", DEVICES)
 

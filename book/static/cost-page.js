@@ -1,4 +1,4 @@
-// The page What would it cost?: its fields, the table and the picture. tools/site/costs.py makes what is there at first.
+// The page What would it cost?: its fields, the table and the picture.
 (() => {
 "use strict";
 const BASELINE = "transformer";
@@ -6,7 +6,7 @@ const COLUMNS = ["parameters", "multiply_adds", "activation_bytes", "cache_bytes
 const SVG = "http://www.w3.org/2000/svg";
 const counted = (n) => n.toLocaleString("en-US");
 
-/** Three digits and a unit, as tools/site/costs.py writes them. */
+/** Three digits and a unit. */
 function rounded(value, what) {
   const units = what.endsWith("bytes") ? ["B", "kB", "MB", "GB", "TB", "PB"] : ["", "k", "M", "G", "T", "P"];
   let short = Number(value.toPrecision(3)), power = 0;
@@ -39,6 +39,8 @@ class Page {
     this.wrong = Object.fromEntries(Object.keys(this.fields).map((name) => [name, root.querySelector(`#wrong-${name}`)]));
     this.menus = Object.fromEntries([...root.querySelectorAll("select")].map((select) => [select.name, select]));
     this.rows = Object.fromEntries([...root.querySelectorAll("tr[data-model]")].map((row) => [row.dataset.model, row]));
+    const cell = (what) => `<td data-what="${what}"><data></data> <small></small></td>`;
+    for (const row of Object.values(this.rows)) row.insertAdjacentHTML("beforeend", COLUMNS.map(cell).join(""));
     this.titles = Object.fromEntries(Object.entries(this.rows).map(([name, row]) => [name, row.querySelector("label").textContent.trim()]));
     this.first = new URLSearchParams(this.defaults());
     root.addEventListener("input", () => this.change());

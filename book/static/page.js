@@ -1,4 +1,14 @@
-// What a page does: tables sort, pictures open larger, boxes that scroll can be reached, menus open.
+// What a page does: tables sort, pictures open larger, boxes that scroll can be reached.
+
+// Who has not chosen sees light or dark as the system says: before a line is set, since the theme's own script comes later.
+try {
+  if (!localStorage.getItem("mode")) {
+    const theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    Object.assign(document.documentElement.dataset, { mode: "auto", theme });
+  }
+} catch {
+  // A browser that keeps nothing has the light page, and all that follows.
+}
 for (const face of ['1em "Book Math"', '1em "Book Text"', 'italic 1em "Book Text"', '600 1em "Book Text"', '1em "Book Sans"']) {
   document.fonts.load(face); // before the first line is set, so that no line moves
 }
@@ -113,14 +123,9 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. They are
   // looked at a few at a time, between which the page answers, and all of these before any is changed.
-  const NAMED = ".formula, span.math, .text_html:has(> table.results), .pst-scrollable-table-container";
-  const boxes = [...document.querySelectorAll(`${NAMED}, pre, .cell_output > .output`)];
+  const boxes = [...document.querySelectorAll(".formula, span.math, .text_html:has(> table.results), .pst-scrollable-table-container")];
   const look = (some) => some.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
     const box = some[i];
-    if (!box.matches(NAMED)) {
-      box.tabIndex = scrolls ? 0 : -1; // else Chromium would stop at it
-      return;
-    }
     box.classList.toggle("scrolls", scrolls);
     if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
     box.tabIndex = 0;
@@ -145,23 +150,6 @@ document.addEventListener("DOMContentLoaded", () => {
   // The theme's two handlers in attributes, which the pages' policy forbids.
   each(".btn-fullscreen-button", (button) => button.addEventListener("click", () => toggleFullScreen()));
   each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
-
-  // The theme's menus: opened by their button, closed by Escape and by whatever happens elsewhere.
-  each("[data-bs-toggle=dropdown]", (button) => {
-    const box = button.parentElement, menu = button.nextElementSibling;
-    const open = (yes) => {
-      menu.classList.toggle("show", yes);
-      button.setAttribute("aria-expanded", yes);
-    };
-    button.addEventListener("click", () => open(!menu.matches(".show")));
-    box.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && menu.matches(".show")) {
-        open(false);
-        button.focus();
-      }
-    });
-    for (const what of ["focusin", "click"]) addEventListener(what, ({ target }) => box.contains(target) || open(false));
-  });
 
   // On paper, hints and solutions are open and the page is light.
   const root = document.documentElement;

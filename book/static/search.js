@@ -30,7 +30,7 @@ const wordsOf = (text) => plain(text).match(/[\p{L}\p{N}_]+/gu) ?? [];
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const beginning = (word) => new RegExp(`(?<![\\p{L}\\p{N}_])${escaped(word)}`, "giu");
 
-const entries = SECTIONS.flatMap(([page, sections]) => sections.map(([address, title, text, names, target]) =>
+const entries = Object.values(SECTIONS).flatMap(([page, sections]) => sections.map(([address, title, text, names, target]) =>
   ({ address, title, text, names, target, page, heading: plain(title), words: plain(text), code: plain(names), of: plain(page) })));
 const usual = entries.reduce((sum, entry) => sum + entry.words.length, 0) / entries.length;
 

@@ -1,6 +1,6 @@
 /**
  * One token, all the way: what stands on the page, and what answers to a pointer, a finger and keys. The numbers are
- * those of token-steps.js. They are drawn as tools/site/one_token.py draws them, so that nothing moves when they come.
+ * those of token-steps.js; the first ones, those that tools/site/one_token.py recorded.
  */
 (() => {
 "use strict";
@@ -88,17 +88,17 @@ class Numbers {
     this.mark = make("i", { class: "token-mark", hidden: true });
     this.drawn = labels ? bars(values, labels) : entries ? list(values, entries) : cells(values, this.columns);
     this.drawn.append(this.mark);
-    this.element = make("div", {
-      class: "token-numbers", role: "slider", tabindex: 0, "aria-label": `${step}: ${label}`,
-      "aria-valuemin": 0, "aria-valuemax": n - 1, "aria-orientation": entries ? "vertical" : "horizontal",
-    }, this.drawn);
+    this.element = make("div", { class: "token-numbers" }, this.drawn);
     this.row = make("div", { class: "token-row" }, make("span", { class: "token-label" }, label),
       make("div", {}, this.element, ...(labels || entries ? [] : [largest(values, this.columns)])));
-    this.say();
-    this.answer();
+    if (page.walked) this.answer(`${step}: ${label}`);
   }
-  answer() {
+  answer(name) {
     const { page, element } = this, down = this.spec.list ? 1 : -1;  // a list counts from its top
+    for (const [key, value] of Object.entries({ role: "slider", tabindex: 0, "aria-label": name, "aria-valuemin": 0,
+      "aria-valuemax": this.spec.values.length - 1, "aria-orientation": this.spec.list ? "vertical" : "horizontal",
+    })) element.setAttribute(key, value);
+    this.say();
     const far = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: down, ArrowUp: -down, PageUp: 16, PageDown: -16,
       Home: -Infinity, End: Infinity };
     element.addEventListener("pointermove", (event) => page.held || this.choose(this.under(event)));
@@ -138,7 +138,7 @@ class Numbers {
     const share = (x, n) => `${(100 * x) / n}%`;
     Object.assign(this.mark.style, { left: share(column, this.columns), width: share(1, this.columns),
       top: share(row, this.rows), height: share(1, this.rows) });
-    this.say();
+    if (this.page.walked) this.say();
     this.page.show_sum(this);
   }
   /** Where the number is largest. */
@@ -187,6 +187,7 @@ class TokenPage {
       this.places, make("div", { class: "models-row" }, this.starter, this.status), this.error);
     this.fill_menus(dataset.layers.split(","), Number(dataset.heads));
     this.show_places([...this.text.value]);
+    this.draw_recorded(JSON.parse(dataset.recorded));
     root.querySelector(".token-steps").addEventListener("click", () => {
       if (!this.walked) this.act();
     });
@@ -241,22 +242,35 @@ class TokenPage {
     this.draw(new Steps(traced, state));
     history.replaceState(null, "", `#${new URLSearchParams({ model: name, text, ...state })}`);
   }
+  /** The numbers of the first setting, until a model is loaded. */
+  draw_recorded({ steps, factors }) {
+    const terms = factors.map(([x, weight], i) => [`channel ${i}`, x, weight]), { length: n } = terms;
+    const how = `${n} products: each channel of the input × a learned weight`;
+    const of_query = { what: (i) => `q, channel ${i}`, make_sum: () => ({ how, terms, scaled: "", named: "" }) };
+    this.fill(steps.map((spec) => ({ ...spec, bars: spec.bars?.map(glyph), ...of_query })));
+  }
   draw(walk) {
-    const before = this.shows, all = [], layer = this.root.querySelector(".token-layer");
-    Object.assign(this, { walked: walk, shows: null, held: false });
+    const layer = this.root.querySelector(".token-layer");
+    this.walked = walk;
     const next = { "": "last-norm", before: "long-norm", inside: "short-norm", after: "last-norm" }[walk.part];
     this.root.querySelector(`.step-${next}`).before(layer);
     const on = `, on windows of ${walk.factor}: these are the numbers of window ${walk.i}, “${walk.named(walk.i)}”`;
     layer.querySelector("p").textContent =
       `Layer ${this.state.layer + 1} of ${walk.traced.layers.length}${walk.part === "inside" ? on : ""}`;
+    this.fill(walk.steps);
+    this.root.querySelector(".step-shorten .token-shown")?.prepend(windows(walk));
+  }
+  /** Each step with its numbers; a step without any is another model's. */
+  fill(specs) {
+    const before = this.shows, all = [];
+    Object.assign(this, { shows: null, held: false });
     for (const element of this.steps) {
-      const { classList } = element, mine = walk.steps.filter(({ step }) => classList.contains(`step-${step}`));
+      const { classList } = element, mine = specs.filter(({ step }) => classList.contains(`step-${step}`));
       classList.toggle("token-other", mine.length === 0);
       element.querySelector(".token-shown")?.remove();
       if (mine.length === 0) continue;
       const rows = mine.map((spec) => new Numbers(this, element.querySelector("p").textContent, spec));
-      const boxes = classList.contains("step-shorten") ? [windows(walk)] : [];
-      element.append(make("div", { class: "token-shown" }, ...boxes, ...rows.map(({ row }) => row)));
+      element.append(make("div", { class: "token-shown" }, ...rows.map(({ row }) => row)));
       all.push(...rows);
     }
     const is_as_before = ({ spec }) => spec.step === before.spec.step && spec.label === before.spec.label;

@@ -60,6 +60,8 @@ def generate(
         ValueError: if the temperature is below 0 or not finite, ``top_k < 1``, or the prompt is empty, outside the
             vocabulary or too long.
         FloatingPointError: if the model predicts what is not a number, as one with damaged weights does.
+
+    The book builds it as ``write_on``.
     """
     model.check_tokens(prompt)
     require_int("max_new_tokens", max_new_tokens, at_least=0)

@@ -4,6 +4,8 @@ What is notable:
 - importing this module registers all of them: ``AutoModelForCausalLM`` makes and loads them without remote code;
 - the model inside is the package's own, so that the numbers are;
 - beams reorder the package's cache, which holds whatever a layer must remember.
+
+See :doc:`/book/scaling-out`.
 """
 
 from __future__ import annotations

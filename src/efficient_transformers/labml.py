@@ -9,6 +9,8 @@ What is notable:
 
 Source: ``labml_nn.transformers`` of labml-nn 0.5.1, its ``primer_ez``, ``primer_ez.variations``, ``hour_glass`` and
 ``gmlp``, and what they take from ``mha``, ``feed_forward`` and ``models``.
+
+See :doc:`/book/from-labml`.
 """
 
 from __future__ import annotations

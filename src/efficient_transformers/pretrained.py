@@ -3,6 +3,8 @@
 What is notable:
 - weights are stored in float16 and a causal spatial matrix as its lower triangle; they are computed with in float32;
 - a card holds the sha256 of its weights and its snapshots, so that a damaged file is refused before it is read.
+
+See :doc:`/book/write-with-it`.
 """
 
 from __future__ import annotations

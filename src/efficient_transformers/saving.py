@@ -6,6 +6,8 @@ What is notable:
 - the file of weights holds their sha256, so that it is never with those of another moment;
 - both files are written beside their places first: a save that is cut short leaves the model of before, or none, and
   never the weights of one with the config of another.
+
+See :doc:`/book/write-with-it`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from tools.notebooks import chapters
 
 BOOK = Path(__file__).parents[2] / "book"
 ROWS = yaml.safe_load((BOOK / "by-idea.yml").read_text(encoding="utf-8"))
-FIELDS = ["idea", "section", "ours", "ours_source", "reported", "reported_source", "first"]
 BIBLIOGRAPHY = (BOOK / "references.bib").read_text(encoding="utf-8")
 KEYS = set(re.findall(r"^@\w+\{(\w+),", BIBLIOGRAPHY, re.MULTILINE))
 READ = {"abstract", "two readings", "one reading", "text", "log", "thread", "README", "card"}
@@ -98,11 +97,6 @@ def made_table() -> str:
     return "\n".join(lines)
 
 
-def test_rows_have_the_fields_and_no_idea_is_there_twice():
-    assert len({row["idea"] for row in ROWS}) == len(ROWS) >= 8
-    assert all([*row] == FIELDS for row in ROWS)
-
-
 @every_row
 def test_no_cell_is_empty_and_what_they_name_exists(row):
     assert row["section"] in chapters.sections()
@@ -131,9 +125,3 @@ def test_what_is_ours_is_in_the_records(row):
 
 def test_the_table_of_the_chapter_is_this_one():
     assert made_table() in (BOOK / "06-head-to-head.md").read_text(encoding="utf-8")
-
-
-def test_where_reports_are_against_our_advice_it_says_so():
-    (gated,) = (row for row in ROWS if row["idea"].startswith("SwiGLU"))
-    assert "depths 12 and 24" in gated["reported"]
-    assert "nanochat's at depths 12 and 24 against it" in gated["first"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -177,15 +176,3 @@ def test_run_saved_and_opened_again_no_figure_is_lost(visit, home, server):
     assert seen(page, ".leak-lab").locator("input").count() > 0
     assert seen(page, ".widget-interact img").get_attribute("src") == moved, "the panel as it was left"
     assert page.locator(LOST).count() == 0
-
-
-def test_nbconvert_folds_what_it_is_told_to_and_misses_no_words(home, tmp_path):
-    fold = "--TagRemovePreprocessor.remove_input_tags=fold"
-    command = [lab.PROGRAM.with_name("jupyter-nbconvert"), "--to", "html", "--output-dir", tmp_path]
-    command += ["--template", "classic", "--TagRemovePreprocessor.enabled=True", fold, home / "mine" / "05-gmlp.ipynb"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
-    assert "Alternative text" not in done.stderr
-    page = (tmp_path / "05-gmlp.html").read_text(encoding="utf-8")
-    assert page.count('class="explorer"') == 2
-    assert "row_of_v" in page
-    assert "learned_matrix" not in page

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import importlib.metadata
-import os
 import re
 import shutil
 import subprocess
@@ -13,7 +10,6 @@ import sys
 import warnings
 from collections import Counter
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -22,11 +18,9 @@ from nbformat.sign import NotebookNotary
 
 import efficient_transformers
 from tools.make import lab, repository
-from tools.notebooks import folding, pictures, run_notebooks
+from tools.notebooks import pictures, run_notebooks
 
 ROOT = Path(__file__).parents[2]
-# Definitions of the package's: Chapter 3 makes subclasses of what Chapters 1 and 2 built, Chapters 6 and 7 compare.
-BUILT = {"03-primer-variations": 1, "06-head-to-head": 0, "07-your-own": 0}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CHAPTERS, NOTEBOOKS = run_notebooks.chapters(), run_notebooks.notebooks()
 
@@ -71,30 +65,14 @@ def package_definitions():
     return found
 
 
-@pytest.mark.parametrize(("where", "options"), [(".", ["--ignore-glob=tests/*"]), ("notebooks", [])])
-def test_pytest_with_nbval_alone_executes_every_cell(where, options):
+def test_pytest_with_nbval_alone_executes_every_cell():
     """Only collected, without the tests beside them: what it takes from the configuration is what a reader's takes."""
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", "--collect-only", "-q", *options],
-        cwd=ROOT / where, capture_output=True, text=True, check=True,
+        [sys.executable, "-m", "pytest", "--nbval", "--collect-only", "-q", "--ignore-glob=tests/*"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = Counter(re.findall(r"^notebooks/(.+)\.ipynb::Cell \d+$", ran.stdout, re.MULTILINE))
     assert found == {name: len(code_cells(name)) for name in NOTEBOOKS}
-
-
-@pytest.mark.parametrize(("given", "threads"), [({}, 1), ({"OMP_NUM_THREADS": "2"}, 2)])
-def test_cells_run_with_one_thread_unless_a_reader_asks_for_more(given, threads):
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | given
-    source = "import conftest, torch; print(torch.get_num_threads())"
-    ran = subprocess.run(
-        [sys.executable, "-c", source], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == f"{threads}\n"
-
-
-def test_there_are_chapters_and_studies():
-    assert CHAPTERS
-    assert run_notebooks.studies()
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -107,37 +85,20 @@ def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(n
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         trees = [ast.parse(c.source.replace("%pip", "#")) for c in code_cells(name) if "%pip" not in c.source]
-    compared = 0
     for node in (n for tree in trees for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))):
         if node.name in package_definitions():
             assert without_docstrings(node) in package_definitions()[node.name], node.name
-            compared += 1
-    if name in CHAPTERS:
-        assert compared >= BUILT.get(name, 2), "a chapter builds the layers that it explains"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_no_cell_is_skipped_and_few_outputs_are_ignored_each_before_an_assertion(name):
+def test_no_cell_is_skipped_and_no_output_ignored_but_before_an_assertion(name):
     cells = [cell for cell in code_cells(name) if not is_panel(cell)]  # nbval sees what is stored as its picture
     tags = [c.metadata.get("tags", []) for c in cells]
     assert not [t for t in tags if {"nbval-skip", "raises-exception"} & set(t)]
-    ignored = [i for i, t in enumerate(tags) if "nbval-ignore-output" in t]
-    assert len(ignored) <= len(cells) / 4, f"{len(ignored)} of {len(cells)}"
-    for i in ignored:
+    for i in (i for i, t in enumerate(tags) if "nbval-ignore-output" in t):
         following = ast.parse(cells[i + 1].source)
         asserts = any(isinstance(n, ast.Assert) for n in ast.walk(following)) or "assert_" in cells[i + 1].source
         assert asserts, f"cell {i + 1} must assert what the text says about cell {i}"
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_cells_are_short(name):
-    sources = [folding.MADE.sub("", c.source, count=1).strip() for c in code_cells(name)]  # an author writes no title
-    long = [source.splitlines()[0] for source in sources if len(source.splitlines()) > 22]
-    assert long == []
-    wide = [
-        line for c in code_cells(name) if "%pip" not in c.source for line in c.source.splitlines() if len(line) > 97
-    ]
-    assert wide == [], "a line of more than 97 characters does not fit the page"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -156,35 +117,20 @@ def test_figures_have_alt_text_and_outputs_are_clean(name):
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_has_at_most_one_megabyte(name):
-    assert (ROOT / "notebooks" / f"{name}.ipynb").stat().st_size <= 1_000_000
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_setup_cell_installs_what_the_chapter_needs(name):
     setup = [c for c in code_cells(name) if "%pip" in c.source]
     assert len(setup) == 1
     assert setup[0].metadata["tags"] == ["remove-cell"]
-    assert setup[0].metadata["jupyter"] == {"source_hidden": True}
-    assert [line for line in setup[0].source.splitlines() if "OWNER" in line or "github.com" in line] == [
-        f'    %pip install -q "efficient-transformers-annotated @ git+{repository.address()}"'
-    ]
-    assert importlib.import_module("efficient_transformers") is efficient_transformers
+    assert f'%pip install -q "efficient-transformers-annotated @ git+{repository.address()}"' in setup[0].source
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_chapter_has_one_panel_of_ipywidgets_in_sight_of_which_a_picture_is_stored_and_no_widget(name):
+def test_of_a_panel_of_ipywidgets_a_picture_is_stored_and_no_widget(name):
     for cell in code_cells(name):
         assert not [output for output in cell.outputs if any("widget" in kind for kind in output.get("data", {}))]
-    panels = [(cell, after) for cell, after in pairwise(notebook(name).cells) if is_panel(cell)]
-    assert len(panels) == (name in CHAPTERS)
-    for cell, after in panels:
-        assert cell.metadata["tags"] == ["nbval-ignore-output"]
+    for cell in filter(is_panel, code_cells(name)):
         assert "jupyter" not in cell.metadata, "neither code nor picture is collapsed"
-        assert cell.source.startswith("from ipywidgets import interact\n")
-        assert len([line for line in cell.source.splitlines() if line]) <= 12
         assert ["image/png" in output.data for output in cell.outputs] == [True]
-        assert re.search(r"\*\*Figure .* [Rr]un the chapter", after.source), "what moves, and where"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -197,7 +143,6 @@ def test_links_lead_to_other_notebooks_or_pages_of_the_book(name):
         target = (here / link.partition("#")[0]).resolve()
         assert target.is_file(), link
         assert target.is_relative_to(ROOT / "notebooks") or target.is_relative_to(ROOT / "book"), link
-    assert not [link for link in links if link.startswith("https://paperswithcode.com")], "closed in 2025"
 
 
 def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):

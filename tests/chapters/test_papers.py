@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.notebooks import chapters, run_notebooks
-from tools.site import links, pages
+from tools.notebooks import chapters, run_notebooks, tested
+from tools.site import pages
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "book" / "papers.md").read_text(encoding="utf-8")
@@ -19,15 +19,10 @@ ROWS = [
     if line.startswith("|") and line != HEAD and not line.startswith("| ---")
 ]
 EQUATIONS = {number for name in run_notebooks.chapters() for number in chapters.equations(name)}
-MODULES = [pages.documented(path) for path in (ROOT / "book" / "api").glob("*.md")]
+MODULES = pages.documented().values()
 
 
 SECTIONS = set(chapters.sections())
-
-
-def test_there_is_a_table_for_each_paper():
-    assert TEXT.count(HEAD) == 3
-    assert len(ROWS) > 30
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
@@ -44,14 +39,13 @@ def test_what_a_row_names_exists(row):
     named = re.findall(r"\{(?:class|func)\}`(\w+)`", code)
     assert all(any(hasattr(module, name) for module in MODULES) for name in named), named
     held = re.findall(r"`(test_\w+)`", tests)
-    assert [name for name in held if name not in links.tests()] == []
+    assert [name for name in held if name not in tested.places()] == []
     assert verdict.startswith("left out") or (named and held), "what is there is held by a test"
 
 
 def test_every_entry_of_the_bibliography_is_cited_in_a_page():
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "book").glob("*.md"))
     numbers = re.findall(r"eprint = \{(.+?)\}", (ROOT / "book" / "references.bib").read_text(encoding="utf-8"))
-    assert len(numbers) >= 20
     assert [number for number in numbers if number not in pages] == []
 
 
@@ -61,18 +55,3 @@ def test_each_equation_of_the_papers_chapters_has_a_row_or_is_named_as_ours():
     named = set(re.findall(r"\((\d+\.\d+)\)", ours))
     numbered = {number for number in EQUATIONS if number[0] in "2345"}
     assert numbered - rows == named
-
-
-@pytest.mark.parametrize("name", run_notebooks.notebooks())
-def test_a_number_of_a_paper_has_its_place_or_its_reading(name):
-    """Chapters name the table or the figure; how a paper was read, and by whom, is said once, on the papers' page."""
-    text = chapters.prose(name)
-    for forbidden in (
-        "as others summarize",
-        "summarized by",
-        "others summarize",
-        "notes that others",
-        "reported by others",
-    ):
-        assert forbidden not in text
-    assert not [link for link in re.findall(r"\]\((https?://[^)]+)\)", text) if re.search(r"wiki|anthology", link)]

@@ -1,6 +1,6 @@
 """The three promises of every sequence-mixing module: it never reads the future, the total length does not matter,
-and piece by piece with a cache it computes what it computes on the whole sequence. Every model of the book is covered:
-a model that is added to ``build_model`` is tested here by its name."""
+and piece by piece with a cache it computes what it computes on the whole sequence. Every family of the book is covered:
+one that is added to ``build_model`` is tested here by its name."""
 
 import copy
 
@@ -20,8 +20,8 @@ from efficient_transformers import (
     SharedQueryKeyAttention,
     build_model,
     leak_map,
-    model_names,
 )
+from efficient_transformers.models import FAMILIES
 
 MAX_LEN = 48
 SHARING = {"kernel_size": st.integers(1, 9), "sharing": st.sampled_from(["heads", "none", "all"])}
@@ -41,20 +41,20 @@ HIERARCHY = {
     "expansion": st.sampled_from(["naive", "linear"]),
     "layer": st.sampled_from(["transformer", "primer-ez"]),
 }
-GATE = {
-    "gate": st.sampled_from(["split", "whole", "additive", "linear"]),
-    "weight": st.sampled_from(["dense", "toeplitz"]),
-}
 OPTIONS = {
     "transformer": {"rotary": st.booleans()},
     "primer-ez": ATTENTION | ACTIVATION,
     "primer": SHARING,
     "hourglass": HIERARCHY,
-    "gmlp": GATE | {"d_attention": st.sampled_from([None, 5]), "positions": st.booleans()},
-    "amlp": GATE,
-}  # of the models that have any
+    "gmlp": {
+        "gate": st.sampled_from(["split", "whole", "additive", "linear"]),
+        "weight": st.sampled_from(["dense", "toeplitz"]),
+        "d_attention": st.sampled_from([None, 5]),
+        "positions": st.booleans(),
+    },
+}
 
-every_model = pytest.mark.parametrize("name", model_names())
+every_model = pytest.mark.parametrize("name", FAMILIES)
 
 
 @st.composite
@@ -125,16 +125,6 @@ def test_logits_do_not_depend_on_the_total_length(name, data):
         assert_equal_up_to(1e-5, model(tokens[:, :n]), model(tokens)[:, :n])
 
 
-@pytest.mark.slow
-@every_model
-@given(data=st.data())
-def test_logits_do_not_depend_on_the_other_sequences_of_the_batch(name, data):
-    model = data.draw(models(name))
-    tokens = torch.randint(11, (3, data.draw(st.integers(1, MAX_LEN))))
-    with torch.no_grad():
-        assert_equal_up_to(1e-5, torch.cat([model(row) for row in tokens.split(1)]), model(tokens))
-
-
 @every_model
 @given(data=st.data())
 def test_pieces_with_a_cache_equal_the_whole(name, data):
@@ -200,12 +190,6 @@ def test_leak_map_is_exactly_lower_triangular(name, data):
     assert (leak.diagonal() > 0).all()
 
 
-@every_model
-def test_the_last_token_depends_on_every_earlier_one(name):
-    model = randomize(build_model(name, vocab_size=11, d_model=8, n_layers=2, n_heads=2))
-    assert (leak_map(model, 16)[-1] > 0).all()
-
-
 # Modules alone
 
 
@@ -224,31 +208,12 @@ def test_modules_alone_change_no_earlier_bit(data):
 
 
 @given(data=st.data())
-def test_modules_alone_do_not_depend_on_the_total_length(data):
-    module = data.draw(modules())
-    length = data.draw(st.integers(1, 40))
-    n = data.draw(st.integers(1, length))
-    x = torch.randn(2, length, module.d_model)
-    with torch.no_grad():
-        assert_equal_up_to(1e-5, module(x[:, :n]), module(x)[:, :n])
-
-
-@given(data=st.data())
 def test_modules_alone_equal_the_whole_in_pieces(data):
     module = data.draw(modules())
     pieces = data.draw(cut_points(MAX_LEN))
     x = torch.randn(data.draw(st.integers(1, 3)), sum(pieces), module.d_model)
     with torch.no_grad():
         assert_equal_up_to(1e-5, in_pieces(module, x, pieces), module(x))
-
-
-@given(data=st.data())
-def test_modules_alone_equal_the_whole_in_pieces_in_bfloat16(data):
-    module = data.draw(modules()).to(torch.bfloat16)
-    pieces = data.draw(cut_points(MAX_LEN))
-    x = torch.randn(2, sum(pieces), module.d_model, dtype=torch.bfloat16)
-    with torch.no_grad():
-        assert_equal_up_to(2e-2, in_pieces(module, x, pieces), module(x))
 
 
 @given(data=st.data())
@@ -283,14 +248,6 @@ def test_leak_map_catches_a_shifted_padding():
     assert not leak.triu(2).any()
 
 
-@pytest.mark.parametrize("conv", ["conv_k", "conv_v"])
-def test_leak_map_catches_one_shifted_padding_in_a_deep_model(conv):
-    model = build_model("primer-ez", vocab_size=11, d_model=8, n_layers=3, n_heads=2)
-    assert not leak_map(model, 6).triu(1).any()
-    setattr(model.body[1].attention, conv, LateConv(8, 2))
-    assert leak_map(model, 6).triu(1).any()
-
-
 def test_a_cache_without_the_convolutions_window_gives_other_logits():
     model = randomize(build_model("primer-ez", vocab_size=11, d_model=8, n_layers=1, n_heads=2))
     tokens = torch.randint(11, (2, 12))
@@ -312,12 +269,6 @@ def test_a_cache_belongs_to_the_first_model_that_uses_it():
     first, second = (build_model("transformer", vocab_size=5, d_model=8, n_heads=2, n_layers=1) for _ in range(2))
     cache, tokens = Cache(1), torch.zeros(1, 3, dtype=torch.int64)
     first(tokens, cache)
-    with pytest.raises(ValueError, match="the cache is one that another model has used; expected one for this model"):
+    with pytest.raises(ValueError, match="the cache is one that another model has used"):
         second(tokens, cache)
     assert cache.tokens_read == 3
-
-
-def test_a_cache_counts_positions():
-    cache, layer = Cache(1), nn.Linear(2, 2)
-    assert [cache.advance(layer, n) for n in (2, 0, 5)] == [0, 2, 2]
-    assert cache.length(layer) == 7

@@ -3,7 +3,6 @@
 import hashlib
 import math
 import multiprocessing
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -63,10 +62,9 @@ def test_no_model_of_the_book_leaks(name):
         (lambda x: x + x.mean(1, keepdim=True), "output 0 changes with token 1"),
         (lambda x: next_token(x, 40) if x.shape[1] > T else x, "the model leaks at length 64, in eval mode: output 40"),
         (lambda x: x * (1 + 1 / x.shape[1]), "nobody knows its length"),
-        (lambda x: x - x.mean(0, keepdim=True), "the model leaks across the batch, in train mode"),
         (lambda x: x + x[:1], "the model leaks across the batch, in train mode"),
     ],
-    ids=["one token", "a mean", "beyond the trained length", "the length", "the batch", "the first row"],
+    ids=["one token", "a mean", "beyond the trained length", "the length", "the batch"],
 )
 def test_a_leak_is_refused_with_its_place(leak, said):
     with pytest.raises(ValueError, match=said):
@@ -81,13 +79,6 @@ def test_a_leak_of_eval_mode_alone_is_refused():
 
     with pytest.raises(ValueError, match="in eval mode: output 10 changes"):
         screening.check_leaks(Sly(), T, V)
-
-
-def test_a_leak_of_train_mode_alone_is_refused():
-    model = Plain()
-    model.leak = lambda x: model.norm(x.transpose(1, 2)).transpose(1, 2)
-    with pytest.raises(ValueError, match="leaks across the batch, in train mode"):
-        screening.check_leaks(model, T, V)
 
 
 def test_a_model_that_remembers_is_refused_as_such():
@@ -113,17 +104,6 @@ def test_rounding_in_float32_is_no_leak_and_is_said():
     assert remarks[0].startswith("It computes in less than float64")
 
 
-def test_dropout_is_no_leak():
-    model = build_model("transformer", vocab_size=V, d_model=16, n_heads=2, max_seq_len=2 * T, dropout=0.5)
-    assert screening.check_leaks(model, T, V) == []
-
-
-def test_the_map_shows_who_reads_whom():
-    model = build_model("transformer", vocab_size=V, d_model=16, n_heads=2)
-    seen = screening.Probe(model, V, 8, training=False)
-    assert torch.equal(seen.dependence(8), torch.ones(8, 8, dtype=torch.bool).tril())
-
-
 def test_a_model_that_knows_the_text_beforehand_is_refused():
     tokens = torch.randint(V, (2, T))
     model = build_model("transformer", vocab_size=V, d_model=16, n_heads=2)
@@ -140,23 +120,13 @@ def test_a_model_that_knows_the_text_beforehand_is_refused():
         (lambda: 5, TypeError, "mine is 5; expected a torch.nn.Module"),
         (lambda: nn.Embedding(V, 7), ValueError, r"the output of mine is \[2, 32, 7\]; expected logits \[2, 32, 65\]"),
         (lambda: nn.Linear(4, 4), ValueError, r"mine fails on tokens \[2, 32\]: RuntimeError"),
+        (lambda: Plain(lambda x: x / 0), ValueError, "expected finite logits"),
     ],
-    ids=["no module", "shape", "fails"],
+    ids=["no module", "shape", "fails", "not finite"],
 )
 def test_what_makes_no_logits_is_refused(model, error, said):
     with pytest.raises(error, match=said):
         screening.require_logits("mine", model(), torch.zeros(2, T, dtype=torch.int64), V)
-
-
-def test_logits_that_are_not_finite_are_refused():
-    with pytest.raises(ValueError, match="expected finite logits"):
-        screening.require_logits("mine", Plain(lambda x: x / 0), torch.zeros(2, T, dtype=torch.int64), V)
-
-
-def test_costs_more_than_five_percent_apart_are_said():
-    assert screening.apart("parameters", 104, 100) == []
-    assert screening.apart("parameters", 112, 100) == ["It has 12% more parameters."]
-    assert screening.apart("parameters", 70, 100) == ["It has 30% fewer parameters."]
 
 
 def test_multiply_adds_of_a_strange_module_are_counted():
@@ -201,61 +171,22 @@ def test_a_side_is_a_name_a_function_or_a_place_in_a_file(file):
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("mine.py:nothing", r"the function of mine.py is 'nothing'; expected one of its functions: \['build"),
-        ("mine.py:WRONG", "the function of mine.py is 'WRONG'"),
-        ("his.py:build", "build is 'his.py:build'; expected one of transformer"),
-        ("perceiver", "build is 'perceiver'"),
-        ("text.txt:build", "build is 'text.txt:build'"),
-        ("broken.py:build", "broken.py fails when it is executed: ZeroDivisionError: division by zero"),
-    ],
-)  # fmt: skip
-def test_what_is_no_side_is_refused(file, what, said):
-    file.with_name("broken.py").write_text("1 / 0")
-    with pytest.raises(ValueError, match=said):
-        Side.of("build", what)
-
-
-def test_files_with_neighbors_of_one_name_have_each_its_own(tmp_path):
-    for folder, width in (("old", 8), ("new", 16)):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "width.py").write_text(f"WIDTH = {width}")
-        (tmp_path / folder / "mine.py").write_text(
-            "from width import WIDTH\nfrom torch import nn\n"
-            "def build(vocab_size):\n    return nn.Sequential(nn.Embedding(vocab_size, WIDTH))\n"
-        )
-    before = list(sys.path)
-    widths = [
-        Side.of("build", str(tmp_path / folder / "mine.py:build")).make(V, T)[0].embedding_dim
-        for folder in ("old", "new")
-    ]
-    assert widths == [8, 16]
-    assert sys.path == before
-    assert "width" not in sys.modules
-
-
-@pytest.mark.parametrize(
     ("what", "error", "said"),
     [
+        ("mine.py:WRONG", ValueError, "the function of mine.py is 'WRONG'"),
+        ("perceiver", ValueError, "build is 'perceiver'"),
+        ("text.txt:build", ValueError, "build is 'text.txt:build'"),
+        ("broken.py:build", ValueError, "broken.py fails when it is executed: ZeroDivisionError: division by zero"),
         (Plain(), TypeError, "build is 'Plain'; expected a function that makes a new model each time"),
-        (lambda vocab_size, d_model: 0, TypeError, "missing a required argument: 'd_model'; expected one that takes"),
-        (lambda: 0, TypeError, "too many positional arguments; expected one that takes a vocabulary size"),
-        (5, TypeError, "build is 5; expected a function"),
+        (lambda vocab_size, d_model: 0, TypeError, "missing a required argument: 'd_model'"),
+        (lambda vocab_size: 1 / 0, ValueError, "fails: ZeroDivisionError: division by zero"),
     ],
-    ids=["a model", "more arguments", "no argument", "a number"],
+    ids=["a number", "no model", "no Python", "broken", "a model", "more arguments", "fails"],
 )
-def test_what_is_no_function_of_a_vocabulary_size_is_refused(what, error, said):
+def test_what_is_no_side_is_refused(file, what, error, said):
+    file.with_name("broken.py").write_text("1 / 0")
     with pytest.raises(error, match=said):
-        Side.of("build", what)
-
-
-def test_a_function_that_fails_is_named():
-    def build(vocab_size):
-        raise KeyError("width")
-
-    with pytest.raises(ValueError, match="build fails: KeyError: 'width'"):
-        Side.of("build", build).make(V, T)
+        Side.of("build", what).make(V, T)
 
 
 # The plan
@@ -283,18 +214,6 @@ def test_minutes_buy_steps_and_few_of_them_cost_seeds():
     assert planned(30, processes=2).settled().steps > found[2].steps
 
 
-def test_short_runs_are_scored_on_less_text():
-    assert planning.blocks_in(None, 199) == planning.blocks_in(9, None) < planning.blocks_in(None, 200)
-    assert planned(None, steps=30, seeds=3).settled().blocks == planned(2).settled().blocks
-
-
-def test_fewer_seeds_are_said_to_cost_certainty():
-    assert "up to 1.6 times as wide as with 5 seeds" in str(planned(15).settled())
-    assert "No verdict" not in str(planned(15).settled())
-    assert "No verdict: that takes 3 seeds." in str(planned(2).settled())
-    assert "as wide" not in str(planned(3000).settled())
-
-
 def test_minutes_too_few_for_anything_are_refused_with_how_many_are_needed():
     with pytest.raises(ValueError, match=r"minutes is 0.1; expected at least (\d+\.?\d*) on this machine") as refused:
         planned(0.1).settled()
@@ -311,20 +230,8 @@ def test_in_equal_time_a_slower_variant_makes_fewer_steps_at_the_same_rate():
     assert slower.rate_of == plan.entries["variant"]
     assert plan.entries["variant, half"].options == {"n_layers": 2}
     assert "variant in time" not in planned(30, seconds=(0.065, 0.0655, 0.035, 0.035)).settled().entries
-
-
-def test_another_optimizer_is_declared_for_all_entries_and_said():
-    plain, muon = planned(30).settled(), planned(30, optimizer="muon").settled()
-    assert {entry.optimizer for entry in plain.entries.values()} == {None}
+    muon = planned(30, optimizer="muon").settled()
     assert {entry.training["optimizer"] for entry in muon.entries.values()} == {"muon"}
-    assert "a rate for each side, both sides trained with Muon." in str(muon)
-    assert str(plain) == str(muon).replace(", both sides trained with Muon", "")
-
-
-def test_a_plan_is_read_as_it_was_written(tmp_path):
-    plan = planned(30).settled()
-    plan.write(tmp_path / "plan.json")
-    assert Plan.read(tmp_path / "plan.json") == plan
 
 
 def test_the_recorded_hour_was_made_by_its_plan():
@@ -365,11 +272,6 @@ def test_primer_ez_is_told_apart_with_the_right_sign():
     assert len(trials) == 10
     right = [t for t in trials if t["verdicts"]["equal steps"] == "yes" and t["found"]["equal steps"]["mean"] < 0]
     assert len(right) >= 8
-
-
-def test_trials_ended_in_their_minutes():
-    trials = judged("null") + judged("power")
-    assert [t["run"] for t in trials if t["minutes"] > 1.1 * t["run"]["minutes"]] == []
 
 
 # All of it, small
@@ -422,8 +324,7 @@ def test_a_comparison_ends_with_a_card_and_a_figure_and_goes_on_where_it_was_lef
     }
     assert "| variant, half |" in whole.card  # half as deep, both end lower by 0.01
     assert whole.verdicts == {"equal steps": "yes", "equal time": "yes"}
-    assert "| variant in time (not used) |" in whole.card
-    assert "the rate that was tuned for equal steps" not in whole.card
+    assert whole.plan.part == "validation"  # the text has no test part
     lines = (Path("whole") / "records.jsonl").read_text().splitlines()
     assert len(lines) == 4 * 5 + 5 * 5  # four entries with a grid of five rates, five with five seeds
     part = file.with_name("part")
@@ -472,8 +373,8 @@ def test_a_variant_of_one_depth_says_so_and_the_half_deep_baseline_has_no_verdic
     assert "- Depth of the variant not tuned." in found.card
     assert "| baseline, half (not used) |" in found.card
     assert "- In equal time the half-deep baseline ends lower, at " in found.card
-    assert "- In time, the variant has the rate that was tuned for equal steps." in found.card
-    assert "Depth of the baseline" not in found.card
+    neither = compare("mine.py:build", lambda vocab_size: baseline(vocab_size), out="neither", **recorded)
+    assert list(neither.plan.entries) == ["baseline", "variant", "variant in time"]
 
 
 def test_the_baseline_against_itself_is_the_same_run_for_run(recorded, monkeypatch):
@@ -492,21 +393,6 @@ def test_what_is_the_same_pair_at_equal_steps_and_in_equal_time_is_compared_once
     assert list(found.comparisons) == ["equal steps and equal time"]
 
 
-def test_half_of_the_variant_is_not_trained_where_no_half_of_the_baseline_meets_it(recorded):
-    found = compare("mine.py:build", lambda vocab_size: baseline(vocab_size), out="one", **recorded)
-    assert list(found.plan.entries) == ["baseline", "variant", "variant in time"]
-    assert "- Depth of the variant not tuned.\n- Depth of the baseline not tuned." in found.card
-
-
-def test_an_edited_forward_does_not_go_on(recorded):
-    def scaled(by):
-        return lambda vocab_size: Plain(lambda x: by * x, vocab_size)
-
-    compare(scaled(1.0), baseline, out="edited", **recorded)
-    with pytest.raises(ValueError, match=r"checksums of edited/plan\.json"):
-        compare(scaled(2.0), baseline, out="edited", **recorded)
-
-
 @pytest.mark.parametrize(("seconds", "verdict"), [(5.4, "yes"), (5.6, "no verdict")])
 def test_a_time_that_was_not_equal_is_said_and_gives_no_verdict_where_it_is_far_from_it(
     recorded, monkeypatch, seconds, verdict
@@ -523,12 +409,40 @@ def test_a_time_that_was_not_equal_is_said_and_gives_no_verdict_where_it_is_far_
     assert f"- Equal time was not: the variant took {seconds / 5 - 1:.0%} more of it." in found.card
 
 
-def test_a_text_without_a_test_part_is_said_to_have_none(recorded, file):
-    found = compare("mine.py:build", baseline, out="whole", **recorded)
-    assert found.plan.part == "validation"
-    assert "| validation loss, nats per token |" in found.card
-    assert "- The text has no test part" in found.card
-    assert found.figure().axes[0].get_xlabel().startswith("validation loss")
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        (lambda model: lambda vocab_size: model, "a model with the weights of the one before'; expected new weights"),
+        (lambda model: lambda vocab_size: Plain(vocab_size=vocab_size).requires_grad_(False), "without parameters to"),
+    ],
+    ids=["the model of before", "frozen"],
+)
+def test_a_baseline_that_cannot_be_compared_is_refused(small, theirs, said):
+    with pytest.raises(ValueError, match=said):
+        compare("mine.py:build", theirs(Plain(vocab_size=28)), out="odd", **small)
+
+
+def scaled(by):
+    return lambda vocab_size: Plain(lambda x: by * x, vocab_size)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda asked: asked | {"minutes": 50.0}, r"minutes of same/plan\.json is 40\.0; expected 50\.0"),
+        (lambda asked: asked | {"optimizer": "muon"}, r"optimizer of same/plan\.json is 'adamw'; expected 'muon'"),
+        (lambda asked: asked | {"build": scaled(2.0)}, r"checksums of same/plan\.json"),  # of the same name
+        (lambda asked: Path("text.txt").write_text("another text " * 4000) and asked, r"checksums of same/plan\.json"),
+        (lambda asked: Path("same/plan.json").write_text("[]") and asked, "is not the plan of a comparison"),
+        (lambda asked: Path("same/plan.json").unlink() or asked, "expected plan.json beside records.jsonl"),
+    ],
+    ids=["minutes", "optimizer", "function", "text", "no plan's content", "no plan"],
+)
+def test_another_question_in_the_same_folder_is_refused(recorded, change, said):
+    asked = {"build": scaled(1.0), "against": baseline, "out": "same", **recorded}
+    compare(**asked)
+    with pytest.raises(ValueError, match=said):
+        compare(**change(asked))
 
 
 def test_records_of_another_plan_are_refused(recorded):
@@ -536,51 +450,6 @@ def test_records_of_another_plan_are_refused(recorded):
     plan, records = Plan.read(Path("whole/plan.json")), read_records(Path("whole/records.jsonl"))
     with pytest.raises(ValueError, match=r"a record is .* expected one of"):
         judgment.judge(replace(plan, steps=plan.steps + 1), records)
-
-
-def test_a_model_of_the_book_by_its_name_is_not_asked_for_leaks_again(recorded, monkeypatch):
-    asked = []
-    look = screening.check_leaks
-    monkeypatch.setattr(screening, "check_leaks", lambda *a: asked.append(a[-1]) or look(*a))
-    compare("mine.py:build", "transformer", out="named", **recorded)
-    assert asked == ["the variant", "the variant, half"]
-
-
-def test_a_function_that_returns_its_model_of_before_is_refused(small):
-    kept = build_model("transformer", vocab_size=28, d_model=8, n_heads=2, n_layers=1)
-    with pytest.raises(ValueError, match="a model with the weights of the one before'; expected new weights"):
-        compare(lambda vocab_size: kept, baseline, out="kept", **small)
-
-
-def test_a_model_that_cannot_be_trained_is_refused(small):
-    def frozen(vocab_size):
-        return Plain(vocab_size=vocab_size).requires_grad_(False)
-
-    with pytest.raises(
-        ValueError, match="the baseline is 'a model without parameters to train'; expected one that can be"
-    ):
-        compare("mine.py:build", frozen, out="frozen", **small)
-
-
-def test_another_function_of_the_same_name_or_another_text_does_not_go_on(recorded, file):
-    def of_width(width):
-        return lambda vocab_size: build_model(
-            "transformer", vocab_size=vocab_size, d_model=width, n_heads=2, n_layers=1
-        )
-
-    compare(of_width(8), baseline, out="same", **recorded)
-    with pytest.raises(ValueError, match=r"checksums of same/plan\.json"):
-        compare(of_width(16), baseline, out="same", **recorded)
-    file.with_name("text.txt").write_text("the quick brown dog\njumps over the lazy fox. " * 1000)
-    with pytest.raises(ValueError, match=r"checksums of same/plan\.json"):
-        compare(of_width(8), baseline, out="same", **recorded)
-
-
-def test_records_without_their_plan_are_refused(recorded):
-    compare("mine.py:build", baseline, out="whole", **recorded)
-    Path("whole/plan.json").unlink()
-    with pytest.raises(ValueError, match=r"out is 'whole'; expected plan.json beside records.jsonl"):
-        compare("mine.py:build", baseline, out="whole", **recorded)
 
 
 def test_a_leak_of_half_the_depth_or_of_the_baseline_is_refused_too(small):
@@ -594,29 +463,6 @@ def test_a_leak_of_half_the_depth_or_of_the_baseline_is_refused_too(small):
         compare(of_half, baseline, out="half", **small)
     with pytest.raises(screening.LeakError, match="the baseline leaks at length 16"):
         compare("mine.py:build", leaky, out="theirs", **small)
-
-
-def test_sides_of_the_same_name_are_two(recorded, monkeypatch):
-    made = []
-
-    def side(width):
-        def build(vocab_size):
-            made.append(width)
-            return build_model("transformer", vocab_size=vocab_size, d_model=width, n_heads=2, n_layers=1)
-
-        return build
-
-    compare(side(8), side(16), out="same", **recorded)
-    assert min(made.count(8), made.count(16)) > 10
-
-
-def test_another_question_in_the_same_folder_is_refused(recorded, file):
-    compare("mine.py:build", baseline, out="whole", **recorded)
-    with pytest.raises(ValueError, match=r"minutes of whole/plan.json is 40.0; expected 50.0"):
-        compare("mine.py:build", baseline, out="whole", **recorded | {"minutes": 50.0})
-    file.write_text(SOURCE + "\n# changed")
-    with pytest.raises(ValueError, match=r"checksums of whole/plan\.json"):
-        compare("mine.py:build", baseline, out="whole", **recorded)
 
 
 @pytest.mark.parametrize(
@@ -652,15 +498,6 @@ def test_a_module_that_is_not_the_books_is_trained_and_judged(small):
     assert (33 * characters + 32, 16 * characters) in counted
 
 
-def test_muon_trains_both_sides_and_another_optimizer_does_not_go_on(small):
-    found = compare(baseline, baseline, out="muon", optimizer="muon", **small)
-    records = read_records(Path("muon") / "records.jsonl")
-    assert {r["run"]["training"]["optimizer"] for r in records} == {"muon"}
-    assert "16 tokens a step, both sides trained with Muon." in found.card
-    with pytest.raises(ValueError, match=r"optimizer of muon/plan\.json is 'muon'; expected 'adamw'"):
-        compare(baseline, baseline, out="muon", **small)
-
-
 def test_steps_and_seeds_are_kept_however_slow_the_machine_is(recorded, monkeypatch):
     monkeypatch.setattr(planning, "seconds_per_step", lambda models, *_: dict.fromkeys(models, 1e6))
     asked = recorded | {"minutes": None, "steps": 20, "seeds": 3, "show_progress": True}
@@ -680,12 +517,9 @@ def test_steps_and_seeds_are_kept_however_slow_the_machine_is(recorded, monkeypa
     [
         {"minutes": 0.01},
         {"seq_len": 15},
-        {"batch_size": 0},
         {"optimizer": "moun"},
         {"minutes": 1.0, "steps": 30},
-        {"seeds": 3},
         {"steps": 3, "minutes": None},
-        {"seeds": 1, "steps": 30, "minutes": None},
         {"seeds": 6, "steps": 30, "minutes": None},
     ],
 )
@@ -693,14 +527,3 @@ def test_what_is_refused_leaves_no_folder(small, monkeypatch, change):
     with pytest.raises(ValueError, match=f"{next(iter(change))} is .*; expected"):
         compare("mine.py:build", baseline, out="refused", **small | change)
     assert not Path("refused").exists()
-
-
-def test_a_plan_that_is_none_is_refused(small, file):
-    file.with_name("odd").mkdir()
-    (file.parent / "odd" / "plan.json").write_text("[]")
-    with pytest.raises(ValueError, match="is not the plan of a comparison"):
-        compare("mine.py:build", baseline, out="odd", **small)
-
-
-def test_help_says_that_the_file_is_executed(command):
-    assert "is executed" in command("compare", "--help")[1]

@@ -9,9 +9,8 @@ from helpers import loss_of
 from small_models import (
     CASES,
     MAX_LEN,
-    every_case,
-    every_case_in_time,
     every_device,
+    every_family,
     every_model,
     factors,
     small_model,
@@ -61,7 +60,7 @@ def assert_trains_like_eager(case, device, backend):
 
 
 @every_device
-@every_case_in_time
+@every_family
 def test_a_compiled_model_trains_like_the_model(case, device):
     assert_trains_like_eager(case, device, "aot_eager")
 
@@ -76,7 +75,7 @@ def test_a_model_trains_in_generated_code_like_in_eager_mode(case, device):
 @torch.no_grad()
 def assert_decoding_is_compiled_once(case, device, backend):
     """Once for each kind of step; and the logits are those of the model without a cache."""
-    model, prompt, n = small_model(case, device), 5, 200
+    model, prompt, n = small_model(case, device), 5, 60
     tokens, cache = some_tokens(2, prompt + n, device), StaticCache(2, MAX_LEN)
     counter, compiled = CompileCounterWithBackend(backend), []
     step = torch.compile(model, fullgraph=True, dynamic=False, backend=counter)
@@ -92,7 +91,7 @@ def assert_decoding_is_compiled_once(case, device, backend):
 
 
 @every_device
-@every_case_in_time
+@every_family
 def test_decoding_with_a_static_cache_is_compiled_once_for_each_kind_of_step(case, device):
     assert_decoding_is_compiled_once(case, device, "aot_eager")
 
@@ -114,7 +113,7 @@ def test_with_a_growing_cache_the_same_count_sees_every_step():
 
 
 @every_device
-@every_case_in_time
+@every_family
 def test_an_exported_program_computes_the_models_logits_at_other_lengths(case, device):
     model, k = small_model(case, device), math.prod(factors(case))
     shortest = k + 1 if k > 1 else 1  # an hourglass needs two windows
@@ -125,20 +124,3 @@ def test_an_exported_program_computes_the_models_logits_at_other_lengths(case, d
         for B, T in ((1, shortest), (2, 2 * k + 3), (64, 6), (1, longest)):
             tokens = some_tokens(B, T, device)
             torch.testing.assert_close(program(tokens), model(tokens), rtol=0, atol=1e-4)
-
-
-@every_device
-@every_case
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_gradients_of_single_samples_under_vmap_are_those_of_a_loop(case, device):
-    model, tokens = small_model(case, device), some_tokens(4, 14, device)
-    parameters = dict(model.named_parameters())
-
-    def loss(parameters, row):
-        return loss_of(lambda x: torch.func.functional_call(model, parameters, (x,)), row[None])
-
-    gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, tokens)
-    for i, row in enumerate(tokens):
-        one_by_one = torch.autograd.grad(loss_of(model, row[None]), list(parameters.values()))
-        for name, gradient in zip(parameters, one_by_one, strict=True):
-            torch.testing.assert_close(gradients[name][i], gradient, rtol=0, atol=TOLERANCE[device])

@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from helpers import in_pieces, loss_of
 from small_models import CASES, VOCAB, every_case, every_device, every_model, small_model, some_tokens
-from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -62,14 +61,6 @@ def test_nothing_looks_at_a_value_on_a_device(case):
     assert isinstance(logits, FarTensor)
 
 
-@pytest.mark.slow
-@every_case
-def test_models_run_without_values(case):
-    model = small_model(case).to("meta")
-    assert use(model, some_tokens(2, 23, "meta")).shape == (2, 23, VOCAB)
-    assert all(p.grad is not None for p in model.parameters())
-
-
 @on_cuda
 @every_case
 def test_nothing_waits_for_cuda(case):
@@ -82,35 +73,19 @@ def test_nothing_waits_for_cuda(case):
         torch.cuda.set_sync_debug_mode("default")
 
 
-class Looking(nn.Module):
-    """Looks at its input, in one of the ways that are refused."""
-
-    def __init__(self, look):
-        super().__init__()
-        self.look = look
-
-    def forward(self, x, cache=None):
-        self.look(x)
-        return x
-
-
 LOOKS = {
     "item": lambda x: x.sum().item(),
-    "int": lambda x: int(x.sum()),
-    "bool": lambda x: bool(x.sum() > 0),
     "nonzero": lambda x: x.nonzero(),
     "equal": lambda x: torch.equal(x, x + 1),
 }
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_module_that_looks_at_a_value_is_caught(look):
-    model = small_model("transformer")
-    model.body.append(Looking(LOOKS[look]))
-    with torch.no_grad(), pytest.raises(AssertionError, match="would wait for the device"), NoWaiting():
-        model(far(some_tokens(2, 9)))
-    with torch.no_grad(), pytest.raises((RuntimeError, NotImplementedError), match=r"(?i)meta"):
-        model.to("meta")(some_tokens(2, 9, "meta"))
+def test_a_look_at_a_value_is_caught(look):
+    with pytest.raises(AssertionError, match="would wait for the device"), NoWaiting():
+        LOOKS[look](far(torch.ones(3)))
+    with pytest.raises((RuntimeError, NotImplementedError), match=r"(?i)meta"):
+        LOOKS[look](torch.ones(3, device="meta"))
 
 
 def test_values_are_looked_at_where_that_costs_nothing():
@@ -157,19 +132,19 @@ def test_logits_and_gradients_are_those_of_double_precision(case, device):
         torch.testing.assert_close(p.grad.double().cpu(), q.grad, rtol=0, atol=TOLERANCE[device])
 
 
-@every_device
+@on_cuda
 @every_case
 @torch.no_grad()
-def test_later_tokens_do_not_matter_on_any_device(case, device):
-    model, tokens = small_model(case, device), some_tokens(2, 40, device)
-    tolerance = 1e-5 if device == "cuda" or CASES[case][1].get("fft") else 0.0
+def test_later_tokens_do_not_matter_on_a_gpu_either(case):
+    """On the CPU test_causality.py holds it exactly."""
+    model, tokens = small_model(case, "cuda"), some_tokens(2, 40, "cuda")
+    before = model(tokens)
     for t in (0, 7, 18, 38):
         changed = tokens.clone()
         changed[:, t + 1 :] = (tokens[:, t + 1 :] + 1) % VOCAB
-        before, after = model(tokens), model(changed)
-        torch.testing.assert_close(after[:, : t + 1], before[:, : t + 1], rtol=0, atol=tolerance)
+        after = model(changed)
+        torch.testing.assert_close(after[:, : t + 1], before[:, : t + 1], rtol=0, atol=1e-5)
         assert (after[:, t + 1] - before[:, t + 1]).abs().max() > 1e-2
-        torch.testing.assert_close(model(tokens[:, : t + 1]), before[:, : t + 1], rtol=0, atol=TOLERANCE[device])
 
 
 @every_device

@@ -32,25 +32,18 @@ def new_model(**changes):
 
 
 SCORERS = {
-    "evaluate": lambda tokens: evaluate(new_model(), tokens, seq_len=8),
-    "score": lambda tokens: score(new_model(), tokens, seq_len=8, at_least=1),
-    "masked_score": lambda tokens: masked_score(new_model(), tokens, seq_len=8, at_least=1, mask_token=10),
+    "evaluate": lambda tokens, model: evaluate(model, tokens, seq_len=8),
+    "score": lambda tokens, model: score(model, tokens, seq_len=8, at_least=1),
+    "masked_score": lambda tokens, model: masked_score(model, tokens, seq_len=8, at_least=1, mask_token=10),
 }
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-@pytest.mark.parametrize(
-    ("tokens", "error", "found"),
-    [
-        (9 * torch.rand(5000), TypeError, r"^tokens\.dtype is torch\.float32; expected a type of integers"),
-        ([0, 1, 2], TypeError, r"^tokens is \[0, 1, 2\]; expected an instance of Tensor"),
-        (torch.zeros(2, 3000, dtype=torch.int64), ValueError, r"^tokens\.shape is \(2, 3000\); expected \[length\]"),
-    ],
-    ids=["float", "list", "two dimensions"],
-)
-def test_a_text_that_is_not_integers_in_a_row_is_refused(scorer, tokens, error, found):
-    with pytest.raises(error, match=found):
-        SCORERS[scorer](tokens)
+def test_a_text_that_is_not_integers_in_a_row_is_refused(scorer):
+    with pytest.raises(TypeError, match=r"^tokens\.dtype is torch\.float32; expected "):
+        SCORERS[scorer](9 * torch.rand(5000), new_model())
+    with pytest.raises(ValueError, match=r"^tokens\.shape is \(2, 3000\); expected "):
+        SCORERS[scorer](torch.zeros(2, 3000, dtype=torch.int64), new_model())
 
 
 @given(st.integers(2, 300), st.integers(1, 40))
@@ -116,20 +109,12 @@ def test_every_model_reads_the_same_sample():
     assert first.seen[-1] == list(range(383, 399))
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_mode_of_the_model_is_kept_and_dropout_does_not_act(training):
-    model, tokens = new_model(dropout=0.5).train(training), torch.randint(11, (50,))
-    assert evaluate(model, tokens, seq_len=8) == evaluate(model, tokens, seq_len=8)
-    assert model.training is training
-
-
-def test_each_module_has_its_own_mode_afterwards():
-    model, tokens = new_model(), torch.randint(11, (3 * 1024,))
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_dropout_does_not_act_and_each_module_has_its_own_mode_afterwards(scorer):
+    model, tokens = new_model(dropout=0.5), torch.randint(11, (3 * 1024,))
     model.train().norm.eval()
     before = [module.training for module in model.modules()]
-    evaluate(model, tokens[:50], seq_len=8)
-    score(model, tokens, seq_len=8, at_least=1)
-    masked_score(model, tokens, seq_len=8, at_least=1, mask_token=10)
+    assert SCORERS[scorer](tokens, model) == SCORERS[scorer](tokens, model)
     assert [module.training for module in model.modules()] == before
     assert {*before} == {True, False}
 
@@ -145,12 +130,9 @@ def test_a_function_without_parameters_has_a_loss():
     ("changes", "error", "message"),
     [
         ({"seq_len": 0}, ValueError, "seq_len is 0; expected an int of at least 1"),
-        ({"seq_len": 2.0}, TypeError, r"seq_len is 2\.0"),
         ({"batch_size": 0}, ValueError, "batch_size is 0"),
         ({"at_least": 0}, ValueError, "at_least is 0"),
-        ({"at_least": "9"}, TypeError, "at_least is '9'"),
         ({"tokens": torch.tensor([1])}, ValueError, r"tokens\.shape is \(1,\); expected at least two tokens"),
-        ({"tokens": torch.zeros(2, 2, dtype=torch.int64)}, ValueError, r"tokens\.shape is \(2, 2\)"),
         ({"seq_len": 65}, ValueError, "the sequence length is 65; expected at most max_seq_len=64"),
     ],
     ids=str,

@@ -22,19 +22,11 @@ def runs(lengths, faster=1.0, noise=0.0, generator=None, seeds=SEEDS):
     return {n: {seed: power(n, faster) + generator.gauss(0, noise) for seed in seeds} for n in lengths}
 
 
-@pytest.mark.parametrize("faster", [1.0, 1.3, 1.9, 2.0])
-def test_a_curve_that_is_a_line_gives_its_factor(faster):
-    found = factor(runs([4000]), runs([2000, 4000], faster))
-    assert found.value == pytest.approx(faster)
-    assert found.steps == 4000
-    assert found.error == pytest.approx(0, abs=1e-9)
-
-
-@pytest.mark.parametrize("faster", [2.1, 3.0, 3.9])
-def test_a_factor_beyond_two_is_read_at_the_loss_of_twice_the_steps(faster):
+@pytest.mark.parametrize(("faster", "steps"), [(1.0, 4000), (1.3, 4000), (1.9, 4000), (2.1, 8000), (3.9, 8000)])
+def test_a_curve_that_is_a_line_gives_its_factor_beyond_two_at_the_loss_of_twice_the_steps(faster, steps):
     found = factor(runs([4000, 8000]), runs([2000, 4000], faster))
-    assert found.value == pytest.approx(faster)
-    assert found.steps == 8000
+    assert (found.value, found.error) == pytest.approx((faster, 0), abs=1e-6)
+    assert found.steps == steps
 
 
 @pytest.mark.parametrize("faster", [0.9, 2.1, 5.0])
@@ -111,24 +103,6 @@ def made(slope, error, start=2.0, sizes=(1.0, 6.0, 40.0), freedom=10):
     return {c: Factor(start * c**slope, error, freedom, 4000) for c in sizes}
 
 
-def test_a_slope_is_found():
-    (found,) = trends({"one": made(-0.1, 0.001)}).values()
-    assert found.slope == pytest.approx(-0.1)
-    assert found.verdict == "shrinks"
-    assert found.low < -0.1 < found.high < 0
-    (found,) = trends({"one": made(0.1, 0.001, sizes=(1.0, 40.0))}).values()
-    assert (found.slope, found.verdict) == (pytest.approx(0.1), "grows")
-
-
-def test_the_error_of_a_slope_between_two_sizes_is_by_hand():
-    from scipy import stats
-
-    (found,) = trends({"one": made(0.1, 0.03, sizes=(1.0, math.e))}).values()
-    reach = stats.t.ppf(0.975, 10) * 0.03 * 2**0.5
-    assert found.high - found.slope == pytest.approx(reach)
-    assert found.p == pytest.approx(2 * stats.t.sf(0.1 / (0.03 * 2**0.5), 10))
-
-
 @pytest.mark.parametrize(
     ("slope", "error", "verdict"),
     [
@@ -156,9 +130,3 @@ def test_two_models_are_corrected_for_their_number():
     assert first.high == pytest.approx(alone.high)
     for found in (alone, beside, first):
         assert (found.p <= 0.05) == (not found.low <= 0 <= found.high)
-
-
-@pytest.mark.parametrize("factors", [{}, made(0, 1, sizes=(3.0,)), made(0, 1, sizes=(0.0, 3.0))])
-def test_too_few_sizes_are_refused(factors):
-    with pytest.raises(ValueError, match="the compute is"):
-        trends({"one": factors})

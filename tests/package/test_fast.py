@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.autograd import forward_ad
 
-from efficient_transformers import GMLPBlock, SquaredReLU, build_model, rotate, triangular_product
+from efficient_transformers import GMLPBlock, build_model, rotate
 from efficient_transformers.layers import attention, convolution, fast, primer, products
-
-LAYERS = Path(fast.__file__).parent
 
 
 def conv_case(channels, length, width, dilation, bias=False, batch=2):
@@ -119,58 +114,6 @@ def test_forward_mode_takes_the_plain_form_and_is_right(name, case):
     close(*found)
 
 
-def quadratic(gates):
-    """A function whose second derivatives are not zero, of a block with squared ReLU or of a gMLP."""
-    return lambda x: gates(x).sum() + (x**3).sum()
-
-
-@pytest.mark.parametrize("kind", ["squared ReLU", "dense gMLP", "Toeplitz gMLP"])
-def test_second_derivatives_are_those_of_what_autograd_knows(kind):
-    x = torch.randn(1, 5, 8, dtype=torch.float64)
-    if kind == "squared ReLU":
-        ours, theirs = SquaredReLU(), lambda x: F.relu(x).square()
-    else:
-        weight = "dense" if kind.startswith("dense") else "toeplitz"
-        ours = GMLPBlock(8, 12, 5, causal=True, weight=weight).double()
-        with torch.no_grad():
-            for p in ours.parameters():
-                p.add_(0.3 * torch.randn_like(p))
-
-        def theirs(x):
-            gate = ours.gate
-            passed, mixed = F.gelu(ours.up(ours.norm(x))).chunk(2, dim=-1)
-            f = gate.matrix(5).tril() @ gate.norm(mixed) + gate.bias[:, None]
-            return x + ours.down(passed * f)
-
-    hessians = [torch.autograd.functional.hessian(quadratic(f), x) for f in (ours, theirs)]
-    assert hessians[1].abs().max() > 0.1
-    close(*hessians)
-    both = [torch.func.hessian(quadratic(f))(x) for f in (ours, theirs)]
-    close(*both)
-    close(both[0], hessians[0])
-    forward = [torch.func.jvp(f, (x,), (torch.ones_like(x),))[1] for f in (ours, theirs)]
-    close(*forward)
-
-
-def test_a_gradient_penalty_reaches_the_weights():
-    w = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
-    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-
-    def penalty(activation):
-        (to_x,) = torch.autograd.grad(activation(x @ w).sum(), x, create_graph=True)
-        return torch.autograd.grad(to_x.square().sum(), w)[0]
-
-    close(penalty(SquaredReLU()), penalty(lambda x: F.relu(x).square()))
-    m = torch.randn(70, 70, dtype=torch.float64, requires_grad=True)
-    y = torch.randn(2, 70, 3, dtype=torch.float64, requires_grad=True)
-
-    def of_matrix(product):
-        (to_y,) = torch.autograd.grad(product(m, y).pow(3).sum(), y, create_graph=True)
-        return torch.autograd.grad(to_y.square().sum(), (m, y))
-
-    close(of_matrix(triangular_product), of_matrix(lambda m, y: m.tril() @ y))
-
-
 def test_a_batch_of_derivatives_takes_the_plain_form_and_is_right():
     block = GMLPBlock(8, 12, 5, causal=True, weight="dense").double()
     for p in block.parameters():
@@ -210,11 +153,6 @@ def test_without_pytorchs_private_name_models_compute_the_same_by_plain_forms(mo
     torch.testing.assert_close(model(tokens), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_numbers_are_looked_at_only_where_that_waits_for_nothing():
-    assert fast.values(torch.tensor([[1, 2], [3, 4]])) == [1, 2, 3, 4]
-    assert fast.values(torch.ones(2, device="meta")) == []
-
-
 def test_a_tensor_of_another_kind_takes_the_plain_form():
     x = torch.randn(2, 4, 8)
     plain, _ = fast.PAIRS["rotate_pairs"]
@@ -222,50 +160,3 @@ def test_a_tensor_of_another_kind_takes_the_plain_form():
         close(rotate(x.double(), start), plain(x.double(), start, 1))
     half = x.to(torch.bfloat16)
     assert torch.equal(rotate(half), plain(half, 0, 1))
-
-
-# What a layer may not ask: it is the equation, wherever it runs.
-FORKS = {
-    "is_plain",
-    "is_cuda",
-    "is_compiling",
-    "is_grad_enabled",
-    "is_autocast_enabled",
-    "is_transforming",
-    "is_exporting",
-    "peek_interpreter_stack",
-    "is_inference_mode_enabled",
-    "requires_grad",
-    "is_available",
-}
-
-
-def asked(node: ast.AST) -> set[str]:
-    """The names of :data:`FORKS` in an expression, and comparisons with a device or a type."""
-    names = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
-    names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    compared = {
-        n.attr
-        for c in ast.walk(node)
-        if isinstance(c, ast.Compare)
-        for n in ast.walk(c)
-        if isinstance(n, ast.Attribute) and n.attr in ("device", "dtype", "type")
-    }
-    return names & FORKS | compared
-
-
-@pytest.mark.parametrize("path", sorted(LAYERS.glob("*.py")), ids=lambda path: path.stem)
-def test_no_layer_asks_where_it_runs_or_who_is_watching(path):
-    if path.stem == "fast":
-        return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    checks = {
-        id(inside)
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "require"
-        for inside in ast.walk(call)
-    }
-    for node in ast.walk(tree):
-        tests = [node.test] if isinstance(node, (ast.If, ast.IfExp, ast.While)) else []
-        tests += [node] if isinstance(node, ast.Compare) and id(node) not in checks else []
-        assert [asked(test) for test in tests if asked(test)] == [], ast.unparse(node)[:200]

@@ -7,23 +7,20 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import randomize
+from helpers import assert_equal_up_to, cut_points, in_pieces, randomize
 from hypothesis import given
 from hypothesis import strategies as st
 
 from efficient_transformers import (
     Cache,
     GMLPBlock,
-    LearnedPositions,
     SpatialGatingUnit,
-    Stack,
     TinyAttention,
     build_model,
     leak_map,
     triangular_product,
 )
 from efficient_transformers.layers import fast
-from efficient_transformers.layers.fast import tiles
 from efficient_transformers.layers.products import fft_product, toeplitz
 
 GATES = ("split", "whole", "additive", "linear")
@@ -49,7 +46,7 @@ def blocks(draw, max_seq_len=24, **fixed):
     return randomize(GMLPBlock(6, 8, max_seq_len, **draw(options(**fixed))), 0.3)
 
 
-@pytest.fixture(params=[3, 8, 128])
+@pytest.fixture(params=[3, 128])
 def tile(request, monkeypatch):
     """Sequences of a few tokens go through many tiles, or one."""
     monkeypatch.setattr(fast, "TILE", request.param)
@@ -112,19 +109,8 @@ def test_a_block_computes_what_the_paper_writes(data):
 # the forms of the product
 
 
-@pytest.mark.parametrize("T", [1, 2, 7, 128, 129, 300])
-def test_tiles_cover_the_lower_triangle_once(T, tile):
-    covered = torch.zeros(T, T)
-    for rows, columns in tiles(0, T):
-        covered[rows, columns] += 1
-        assert rows.stop - rows.start <= tile or rows != columns
-    assert torch.equal(covered.tril(), torch.ones(T, T).tril())
-    assert covered.max() == 1
-    assert covered.sum() <= T * (T + 1) / 2 + tile * T / 2
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
-@pytest.mark.parametrize("T", [1, 2, 9, 64, 150, 300])
+@pytest.mark.parametrize("T", [1, 9, 150])
 def test_dense_blocked_toeplitz_and_fft_agree(T, dtype, tolerance, tile):
     torch.manual_seed(T)
     x = torch.randn(3, T, 5, dtype=dtype)
@@ -148,18 +134,6 @@ def test_the_triangular_products_gradients(T, tile):
     assert torch.equal(gradient.triu(1), torch.zeros(T, T, dtype=torch.float64))
 
 
-@given(data=st.data())
-def test_a_blocks_gradients(data):
-    block = data.draw(blocks(max_seq_len=5)).double()
-    x = torch.randn(2, data.draw(st.integers(1, 5)), 6, dtype=torch.float64, requires_grad=True)
-    names, values = zip(*block.named_parameters(), strict=True)
-
-    def call(x, *parameters):
-        return torch.func.functional_call(block, dict(zip(names, parameters, strict=True)), (x,))
-
-    assert torch.autograd.gradcheck(call, (x, *values), fast_mode=True)
-
-
 def test_no_place_of_the_result_is_left_as_memory_was(tile):
     """PyTorch fills new memory with NaN while it is asked to be deterministic."""
     weight, x = torch.randn(40, 40, requires_grad=True), torch.randn(2, 40, 3, requires_grad=True)
@@ -172,23 +146,6 @@ def test_no_place_of_the_result_is_left_as_memory_was(tile):
         torch.use_deterministic_algorithms(False)
     for tensor in (y, weight.grad, x.grad):
         assert tensor.isfinite().all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("weight", "causal"),
-    [
-        ("dense", True),
-        ("toeplitz", False),
-        pytest.param("dense", False, marks=pytest.mark.long),
-        pytest.param("toeplitz", True, marks=pytest.mark.long),
-    ],
-)
-def test_a_compiled_block_is_one_graph_and_computes_the_same(weight, causal):
-    block = randomize(GMLPBlock(6, 8, 300, causal=causal, weight=weight, d_attention=4), 0.3)
-    compiled = torch.compile(block, backend="aot_eager", fullgraph=True)
-    x = torch.randn(2, 290, 6)
-    torch.testing.assert_close(compiled(x), block(x), rtol=0, atol=1e-5)
 
 
 # causality, length, cache: what tests/package/test_causality.py does not reach
@@ -226,23 +183,11 @@ def test_a_two_sided_block_reads_everything(data):
 
 
 @given(data=st.data())
-def test_a_causal_block_does_not_depend_on_the_total_length(data):
-    block = data.draw(blocks(causal=True))
-    length = data.draw(st.integers(1, 24))
-    n = data.draw(st.integers(1, length))
-    x = torch.randn(2, length, 6)
-    torch.testing.assert_close(block(x[:, :n]), block(x)[:, :n], rtol=0, atol=1e-5)
-
-
-@given(data=st.data())
 def test_a_block_equals_the_whole_in_pieces(data):
     block = data.draw(blocks(causal=True))
-    length = data.draw(st.integers(1, 24))
-    cuts = sorted(data.draw(st.sets(st.integers(1, length))) | {length})
-    sizes = [b - a for a, b in zip([0, *cuts], cuts, strict=False)]
-    x, cache = torch.randn(2, length, 6), Cache(2)
-    pieces = torch.cat([block(piece, cache) for piece in x.split(sizes, dim=1)], dim=1)
-    torch.testing.assert_close(pieces, block(x), rtol=0, atol=1e-5)
+    pieces = data.draw(cut_points(24))
+    x = torch.randn(2, sum(pieces), 6)
+    assert_equal_up_to(1e-5, in_pieces(block, x, pieces), block(x))
 
 
 @pytest.mark.parametrize("weight", ["dense", "toeplitz"])
@@ -255,14 +200,6 @@ def test_a_token_costs_one_row(weight, monkeypatch):
     for piece in x.split([30, 1, 1, 8], dim=1):
         gate(piece, cache)
     assert shapes == [(30, 30), (1, 31), (1, 32), (8, 40)]
-
-
-def test_learned_positions_go_on_where_the_cache_stopped():
-    model = randomize(build_model("gmlp", vocab_size=7, d_model=4, n_layers=1, max_seq_len=9, positions=True), 0.3)
-    assert isinstance(model.body[0], LearnedPositions)
-    tokens, cache = torch.randint(7, (2, 9)), Cache(2)
-    pieces = torch.cat([model(piece, cache) for piece in tokens.split([4, 1, 4], dim=1)], dim=1)
-    torch.testing.assert_close(pieces, model(tokens), rtol=0, atol=1e-5)
 
 
 # masks
@@ -279,34 +216,22 @@ def test_hidden_tokens_change_nothing_that_is_visible(data):
     torch.testing.assert_close(block(x, mask=torch.ones_like(mask)), block(x), rtol=0, atol=1e-5)
 
 
-def test_a_hidden_token_may_hold_anything():
-    block = randomize(GMLPBlock(6, 8, 9, causal=False), 0.3)
+@pytest.mark.parametrize("d_attention", [None, 3])
+def test_a_hidden_token_may_hold_anything(d_attention):
+    block = randomize(GMLPBlock(6, 8, 9, causal=False, d_attention=d_attention), 0.3)
     x, mask = torch.randn(1, 9, 6), torch.arange(9)[None] < 6
     x[:, 6:] = torch.nan
-    assert block(x, mask=mask)[:, :6].isfinite().all()
-
-
-@given(data=st.data())
-def test_hidden_tokens_at_the_end_are_as_if_they_were_not_there(data):
-    block = data.draw(blocks(causal=False))
-    n, padding = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 12))
-    x = torch.randn(2, n + padding, 6)
-    mask = (torch.arange(n + padding) < n).expand(2, -1)
-    torch.testing.assert_close(block(x, mask=mask)[:, :n], block(x[:, :n]), rtol=0, atol=1e-5)
+    assert_equal_up_to(1e-5, block(x, mask=mask)[:, :6], block(x[:, :6]))
 
 
 @given(data=st.data())
 def test_where_everything_is_hidden_the_gate_is_its_bias(data):
-    block = data.draw(blocks(causal=False))
-    x = torch.randn(2, 7, 6, requires_grad=True)
-    mask = torch.tensor([[False] * 7, [True] * 7])
+    block = data.draw(blocks(causal=False)).double()
+    x = torch.randn(1, 7, 6, dtype=torch.float64, requires_grad=True)
+    mask = torch.zeros(1, 7, dtype=torch.bool)
     y = block(x, mask=mask)
-    z = F.gelu(block.up(block.norm(x)))
-    passed = z.chunk(2, dim=-1)[0] if block.gate.kind == "split" else z
-    b = block.gate.bias[:7, None]
-    gated = {"linear": b.expand_as(passed), "additive": passed + b}.get(block.gate.kind, passed * b)
-    torch.testing.assert_close(y[0], (x + block.down(gated))[0], rtol=0, atol=1e-5)
-    torch.testing.assert_close(y[1:], block(x[1:]), rtol=0, atol=1e-5)
+    expected = reference(block, x[0].detach().numpy(), False, block.gate.kind, mask[0].numpy())
+    np.testing.assert_allclose(y[0].detach().numpy(), expected, rtol=0, atol=1e-10)
     y.sum().backward()
     assert x.grad.isfinite().all()
     assert all(p.grad.isfinite().all() for p in block.parameters() if p.grad is not None)
@@ -316,16 +241,15 @@ def test_where_everything_is_hidden_the_gate_is_its_bias(data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [64, 256, 1024, 4096])
-@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("n", [64, 1024])
 @pytest.mark.parametrize("weight", ["dense", "toeplitz"])
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("alike", [False, True], ids=["random tokens", "equal tokens"])
-def test_a_block_starts_within_five_percent_of_its_gate_free_form(n, causal, weight, gate, alike):
+def test_a_block_starts_within_five_percent_of_its_gate_free_form(n, weight, gate, alike):
     """What the block adds, against the same without the gate: the half that is passed on, or, for a linear gate, what
     its identity passes on; at every position, not only on average."""
     torch.manual_seed(n)
-    block = GMLPBlock(16, 64, n, causal=causal, weight=weight, gate=gate, d_attention=16)
+    block = GMLPBlock(16, 64, n, causal=True, weight=weight, gate=gate, d_attention=16)
     x = torch.randn(1, 1, 16).expand(1, n, 16) if alike else torch.randn(1, n, 16)
     with torch.no_grad():
         z = F.gelu(block.up(block.norm(x)))
@@ -349,7 +273,7 @@ def test_a_product_that_starts_shut_passes_nothing_and_differs_in_its_bias_alone
     assert torch.equal(made["shut"](z), made["open"](z))
 
 
-@pytest.mark.parametrize("n", [64, 4096])
+@pytest.mark.parametrize("n", [64, 1024])
 @pytest.mark.parametrize("weight", ["dense", "toeplitz"])
 def test_the_spread_of_the_gate_is_the_same_at_any_length(n, weight):
     torch.manual_seed(0)
@@ -391,16 +315,6 @@ def test_the_matrix_has_as_many_numbers_as_the_docstring_says(causal, weight, sh
     assert gate.matrix(9).shape == (9, 9)
 
 
-def test_the_models_of_the_study_have_about_the_same_number_of_parameters():
-    def count(name, **options):
-        return sum(p.numel() for p in build_model(name, vocab_size=80, max_seq_len=64, **options).body.parameters())
-
-    baseline, spatial = count("transformer"), 8 * 64 * 64
-    for options in ({}, {"gate": "whole", "d_ff": 384}, {"gate": "additive", "d_ff": 384}):
-        assert abs(count("dense-gmlp", **options) - spatial - baseline) < 0.012 * baseline
-    assert abs(count("gmlp") - baseline) < 0.012 * baseline
-
-
 def test_the_name_amlp_is_gmlp_with_attention():
     sizes = {"vocab_size": 5, "d_model": 8}
     assert build_model("amlp", **sizes).config["d_attention"] == 64
@@ -429,47 +343,16 @@ def test_causal_or_not_must_be_said():
             make()
 
 
-@pytest.mark.parametrize("d_attention", [None, 3])
-def test_a_piece_that_is_too_long_leaves_the_cache_as_it_was(d_attention):
-    block = randomize(GMLPBlock(6, 8, 9, causal=True, d_attention=d_attention), 0.3)
+def test_a_piece_that_is_too_long_leaves_the_cache_as_it_was():
+    block = randomize(GMLPBlock(6, 8, 9, causal=True, d_attention=3), 0.3)
     x, cache = torch.randn(2, 9, 6), Cache(2)
     first = block(x[:, :5], cache)
-    with pytest.raises(ValueError, match="the sequence length is 10; expected at most max_seq_len=9 tokens, those in"):
+    with pytest.raises(ValueError, match="the sequence length is 10; expected at most max_seq_len=9"):
         block(x[:, :5], cache)
     rest = block(x[:, 5:], cache)
     torch.testing.assert_close(torch.cat([first, rest], 1), block(x), rtol=0, atol=1e-5)
 
 
-def test_a_stack_of_blocks_is_an_encoder():
-    encoder = Stack(GMLPBlock(6, 8, 9, causal=False) for _ in range(2))
-    assert encoder(torch.randn(2, 9, 6)).shape == (2, 9, 6)
-
-
-@pytest.mark.parametrize("T", [1, 4, 6])
-def test_a_weight_larger_than_the_sequence_has_a_gradient_of_zero_beyond_it(T, tile):
-    weight, x = torch.randn(6, 6, requires_grad=True), torch.randn(2, T, 8)
-    triangular_product(weight, x).sum().backward()
-    assert torch.equal(weight.grad[T:], torch.zeros(6 - T, 6))
-    expected = (x @ torch.ones(8)).sum(0).expand(T, T).tril()  # d/dW_ts of the sum: x_s, summed
-    torch.testing.assert_close(weight.grad[:T, :T], expected)
-
-
 def test_a_weight_smaller_than_the_sequence_is_refused():
-    with pytest.raises(ValueError, match=r"weight.shape is \(3, 3\); expected at least as many rows and columns"):
+    with pytest.raises(ValueError, match=r"weight.shape is \(3, 3\); expected"):
         triangular_product(torch.randn(3, 3), torch.randn(1, 4, 2))
-
-
-def test_what_a_hidden_token_holds_does_not_pass_through_the_attention():
-    block = randomize(GMLPBlock(6, 8, 9, causal=False, d_attention=3), 0.3)
-    x, mask = torch.randn(1, 9, 6), torch.arange(9)[None] < 6
-    x[:, 6:] = torch.nan
-    assert block(x, mask=mask)[:, :6].isfinite().all()
-    torch.testing.assert_close(block(x, mask=mask)[:, :6], block(x[:, :6]), rtol=0, atol=1e-5)
-
-
-def test_a_hidden_token_reads_what_is_visible_with_its_own_query():
-    attention = randomize(TinyAttention(6, 4, 3, causal=False)).double()
-    x, mask = torch.randn(1, 4, 6, dtype=torch.float64), torch.tensor([[True, False, True, True]])
-    q, k, v = attention.query(x[0, 1]), attention.key(x[0, mask[0]]), attention.value(x[0, mask[0]])
-    expected = attention.output((k @ q / 3**0.5).softmax(0) @ v)
-    torch.testing.assert_close(attention(x, mask=mask)[0, 1], expected, rtol=0, atol=1e-10)

@@ -67,22 +67,12 @@ def test_leak_map_of_a_known_module(what):
     assert leak.shape == (5, 5)
     assert leak.dtype == torch.float64
     assert torch.equal(leak > 0, expected)
-
-
-def test_leak_map_is_the_size_of_the_derivative():
-    once, thrice = leak_map(Apply(lambda x: x.cumsum(1)), 5), leak_map(Apply(lambda x: 3 * x.cumsum(1)), 5)
-    torch.testing.assert_close(thrice, 3 * once)
+    torch.testing.assert_close(leak_map(Apply(lambda x: 3 * function(x)), 5), 3 * leak)
 
 
 def test_leak_map_sees_a_tiny_leak():
     leak = leak_map(Apply(lambda x: x + 1e-12 * x.flip(1)), 4)
     assert torch.equal(leak > 0, torch.eye(4, dtype=torch.bool) | torch.eye(4, dtype=torch.bool).flip(1))
-
-
-def test_leak_map_is_the_same_for_the_same_seed():
-    attention = MultiHeadAttention(8, 2)
-    assert torch.equal(leak_map(attention, 5), leak_map(attention, 5))
-    assert not torch.equal(leak_map(attention, 5), leak_map(attention, 5, seed=1))
 
 
 def test_leak_map_leaves_module_and_random_numbers_alone():
@@ -102,18 +92,14 @@ def test_leak_map_ignores_dropout():
     assert (leak_map(model, 8).tril() > 0).sum() == 36
 
 
-@pytest.mark.parametrize("width", [1, 3, 5])
+@pytest.mark.parametrize("width", [1, 3])
 def test_receptive_field_of_a_convolution_is_its_width(width):
     assert receptive_field(CausalDepthwiseConv(4, 2, kernel_size=width), 9) == width
 
 
-@pytest.mark.parametrize(("widths", "expected"), [((3, 3), 5), ((3, 5), 7), ((1, 3, 5), 7), ((3, 3, 3), 7)])
+@pytest.mark.parametrize(("widths", "expected"), [((3, 3), 5), ((1, 3, 5), 7)])
 def test_receptive_fields_of_stacked_convolutions_add_up(widths, expected):
     assert receptive_field(stacked(*[CausalDepthwiseConv(4, 2, kernel_size=w) for w in widths]), 9) == expected
-
-
-def test_receptive_field_is_at_most_the_sequence():
-    assert receptive_field(CausalDepthwiseConv(4, 2, kernel_size=7), 3) == 3
 
 
 def test_receptive_field_counts_from_the_earliest_token_seen():
@@ -158,26 +144,13 @@ def test_shape_trace_records_each_call_of_a_module_that_is_used_twice():
     assert [row[1] for row in trace.rows] == ["Linear", "ReLU", "Linear", "Sequential"]
 
 
-def test_shape_trace_shows_every_tensor_of_a_tuple():
-    trace = shape_trace(nn.GRU(3, 5), torch.zeros(7, 2, 3), torch.zeros(1, 2, 5))
-    assert trace.rows[0][2:4] == ("[7, 2, 3] [1, 2, 5]", "[7, 2, 5] [1, 2, 5]")
-
-
-def hooks(module):
-    return sum(len(m._forward_hooks) for m in module.modules())
-
-
 def test_shape_trace_removes_its_hooks_also_after_an_error():
     module = FeedForward(4, 10, nn.ReLU())
-    shape_trace(module, torch.zeros(2, 3, 4))
-    assert hooks(module) == 0
-    with pytest.raises(RuntimeError):
-        shape_trace(module, torch.zeros(2, 3, 5))
-    assert hooks(module) == 0
     own = module.register_forward_hook(lambda m, args, y: None)
     shape_trace(module, torch.zeros(2, 3, 4))
-    assert hooks(module) == 1
-    own.remove()
+    with pytest.raises(RuntimeError):
+        shape_trace(module, torch.zeros(2, 3, 5))
+    assert [hook for m in module.modules() for hook in m._forward_hooks] == [own.id]
 
 
 def test_peak_memory_counts_what_lives_at_once():
@@ -212,7 +185,6 @@ def test_peak_memory_holds_what_the_backward_pass_needs():
     x = torch.ones(1000, requires_grad=True)
     # the two results of exp are kept until their gradient is made
     assert 12000 <= peak_memory(lambda: x.exp().exp().sum().backward()) <= 12100
-    assert peak_memory(lambda: x.exp().exp().sum().detach()) < peak_memory(lambda: x.exp().exp().exp().sum())
     with torch.no_grad():
         assert peak_memory(lambda: x.exp().exp().exp().sum()) == 8000
 
@@ -228,7 +200,6 @@ def test_peak_memory_ends_with_its_call():
     assert b.numel() == 1000
 
 
-HIERARCHIES = ["1@1 2@4 1@1", "0@1 1@3 0@1", "1@1 1@2 2@8 1@2 1@1"]
 OTHERS = [
     ("transformer", {"n_layers": 3, "rotary": False}),
     *(("primer-ez", {"activation": a}) for a in ("squared-relu", "relu", "gelu", "swiglu")),
@@ -240,16 +211,15 @@ OTHERS = [
     ("amlp", {}),
     ("hourglass", {"layer": "primer-ez"}),
 ]
-BODIES = [("transformer", {"n_layers": 3})] + [
-    ("hourglass", {"hierarchy": h, "shortening": down, "up_sampling": up})
-    for h in HIERARCHIES
+BODIES = [("transformer", {"n_layers": 3}), ("hourglass", {"hierarchy": "0@1 1@3 0@1"})] + [
+    ("hourglass", {"hierarchy": "1@1 1@2 2@8 1@2 1@1", "shortening": down, "up_sampling": up})
     for down in SHORTENINGS
     for up in UP_SAMPLINGS
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seq_len", [15, pytest.param(61, marks=pytest.mark.long), 128])
+@pytest.mark.parametrize("seq_len", [15, 128])
 @pytest.mark.parametrize(("name", "options"), BODIES + OTHERS, ids=str)
 def test_the_cost_model_agrees_with_what_torch_counts_and_keeps(name, options, seq_len, monkeypatch):
     model, batch = build_model(name, vocab_size=5, d_model=64, **options), 8
@@ -286,17 +256,7 @@ def test_the_cost_model_counts_each_parameter_once_per_use(name, options):
     assert long == all_of_them if name == "transformer" else long < all_of_them
 
 
-def test_a_convolution_may_be_a_layer_of_its_own():
-    model = build_model("primer-ez", vocab_size=5, d_model=8, n_heads=2)
-    conv = CausalDepthwiseConv(8, 2)
-    alone, without = cost_model(Stack([conv]), 16), cost_model(model.body, 16)
-    assert alone.multiply_adds == 3 * 8
-    assert alone.parameters == 3 * 4
-    assert alone.activation_bytes == pytest.approx(4 * 8 * (1 + 2 / 16))
-    assert cost_model(Stack([conv, *model.body]), 16) == alone + without
-
-
-@pytest.mark.parametrize("pieces", [[1], [2, 1, 1], [61]], ids=str)
+@pytest.mark.parametrize("pieces", [[2, 1, 1], [61]], ids=str)
 @pytest.mark.parametrize(("name", "options"), BODIES + OTHERS + [("dense-gmlp", {})], ids=str)
 def test_a_cache_keeps_as_many_bytes_as_the_cost_model_says(name, options, pieces):
     model, cache = build_model(name, vocab_size=5, d_model=8, n_heads=2, **options), Cache(1)
@@ -318,15 +278,6 @@ def test_a_causal_matrix_counts_as_its_lower_triangle_and_is_read_row_by_row():
         spatial = sum(p.numel() for block in model.body for p in (block.gate.weight, block.gate.bias))
         used = [cost_model(model.body, T).parameters - parameter_count(model.body) + spatial for T in (1, 2, 10)]
         assert used == [3 * 2, 3 * 2.5, 3 * 6.5]  # mean length of the rows, and a bias
-
-
-def test_a_transform_leaves_rounding_where_tiles_leave_zeros():
-    above = {}
-    for fft in (False, True):
-        model = build_model("gmlp", vocab_size=10, d_model=8, n_layers=2, max_seq_len=16, weight="toeplitz", fft=fft)
-        above[fft] = leak_map(model, 16).triu(1)
-    assert above[False].max() == 0 < above[True].max() < 1e-15
-    assert receptive_field(model, 16) == 16
 
 
 def test_leak_map_answers_where_gradients_are_off():

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 
 from efficient_transformers import (
@@ -72,12 +71,11 @@ def edit_config(folder, **changes):
 
 
 @every_model
-@pytest.mark.parametrize("kind", [str, lambda path: path], ids=["str", "Path"])
-def test_a_folder_restores_the_exact_model(tmp_path, name, kind):
+def test_a_folder_restores_the_exact_model(tmp_path, name):
     model = some_model(name)
-    model.save_pretrained(kind(tmp_path / "model"))
+    model.save_pretrained(str(tmp_path / "model"))
     torch.manual_seed(99)  # nothing may be left to chance
-    restored = LanguageModel.from_pretrained(kind(tmp_path / "model"))
+    restored = LanguageModel.from_pretrained(tmp_path / "model")
     assert type(restored) is LanguageModel
     assert str(restored) == str(model)
     assert restored.config == model.config
@@ -107,23 +105,6 @@ def test_config_json_holds_the_arguments_of_build_model(tmp_path, name):
     assert config.pop("format") == saving.FORMAT
     assert config == expected
     assert build_model(**config).config == expected
-
-
-def test_config_holds_the_default_of_d_ff():
-    assert build_model("transformer", vocab_size=9, d_model=8, n_heads=2).config["d_ff"] == 32
-
-
-def test_the_weights_file_holds_every_parameter_once(saved):
-    with safe_open(saved / "model.safetensors", framework="pt") as file:
-        assert sorted(file.keys()) == sorted(some_model().state_dict())
-
-
-def test_saving_again_replaces_what_was_there(saved):
-    newer = some_model("primer-ez")
-    newer.save_pretrained(saved)
-    restored = LanguageModel.from_pretrained(saved)
-    assert restored.config == newer.config
-    assert torch.equal(restored.embedding.weight, newer.embedding.weight)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
@@ -169,88 +150,26 @@ def test_a_loaded_model_does_not_change_when_its_folder_does(saved):
     assert torch.equal(model.embedding.weight, before)
 
 
-def test_a_folder_of_transformers_is_named_as_such(saved):
-    edit_config(saved, model_type="gpt2")
-    with pytest.raises(ValueError, match="AutoModelForCausalLM of transformers reads this one"):
-        LanguageModel.from_pretrained(saved)
+DAMAGES = {  # what is done to a folder, and what the error says then
+    "no config": (lambda f: (f / "config.json").unlink(), r"folder is .*model'; expected a folder with config\.json"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), r"folder is .*; expected a folder with model\.safe"),
+    "no JSON": (lambda f: (f / "config.json").write_text('{"name": '), r"config\.json is not JSON"),
+    "a list": (lambda f: (f / "config.json").write_text("[1]"), r"config\.json is \[1\]; expected an object"),
+    "no bytes": (lambda f: os.truncate(f / "model.safetensors", 0), r"model\.safetensors does not hold weights"),
+    "half": (lambda f: os.truncate(f / "model.safetensors", 4000), r"model\.safetensors does not hold weights"),
+    "no format": (lambda f: edit_config(f, format=None), r"the format of .*config\.json is None; expected 3"),
+    "an older format": (lambda f: edit_config(f, format=2), r"the format of .*config\.json is 2; expected 3; version"),
+    "wider": (lambda f: edit_config(f, d_ff=13), r"model\.safetensors.*config\.json"),
+    "fewer layers": (lambda f: edit_config(f, n_layers=1), r"model\.safetensors.*config\.json"),
+    "another model": (lambda f: edit_config(f, name="primer-ez"), r"does not describe a model: option is 'rotary'"),
+    "a folder of transformers": (lambda f: edit_config(f, model_type="gpt2"), "AutoModelForCausalLM of transformers"),
+}
 
 
-def test_two_restored_models_share_nothing(saved):
-    first, second = LanguageModel.from_pretrained(saved), LanguageModel.from_pretrained(saved)
-    before = second.embedding.weight.clone()
-    with torch.no_grad():
-        first.embedding.weight.zero_()
-    assert torch.equal(second.embedding.weight, before)
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
-def test_a_missing_file_is_named(saved, file):
-    (saved / file).unlink()
-    with pytest.raises(ValueError, match=f"{saved.name}.*{file}"):
-        LanguageModel.from_pretrained(saved)
-
-
-def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"config\.json"):
-        LanguageModel.from_pretrained(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"d_model": 16},
-        {"vocab_size": 10},
-        {"d_ff": 13},
-        {"n_layers": 1},
-        {"n_layers": 3},
-    ],
-    ids=str,
-)
-def test_weights_of_another_configuration_are_refused(saved, changes):
-    edit_config(saved, **changes)
-    with pytest.raises(ValueError, match=r"model\.safetensors.*config\.json"):
-        LanguageModel.from_pretrained(saved)
-
-
-def test_options_of_another_configuration_are_refused(tmp_path):
-    some_model("primer-ez").save_pretrained(tmp_path)
-    edit_config(tmp_path, sharing="heads")
-    with pytest.raises(ValueError, match=r"model\.safetensors.*config\.json"):
-        LanguageModel.from_pretrained(tmp_path)
-
-
-def test_another_models_name_is_refused(saved):
-    edit_config(saved, name="primer-ez")
-    with pytest.raises(
-        ValueError, match=r"config\.json of .*model does not describe a model: option is 'rotary'; expected"
-    ):
-        LanguageModel.from_pretrained(saved)
-
-
-def test_an_unknown_model_in_the_configuration_is_refused(saved):
-    edit_config(saved, name="perceiver")
-    with pytest.raises(ValueError, match=r"name is 'perceiver'.*'transformer'"):
-        LanguageModel.from_pretrained(saved)
-
-
-def test_a_configuration_that_is_not_json_is_refused(saved):
-    (saved / "config.json").write_text('{"name": ')
-    with pytest.raises(ValueError):  # noqa: PT011 (the message is the parser's)
-        LanguageModel.from_pretrained(saved)
-
-
-@pytest.mark.parametrize("keep", [0.0, 0.01, 0.5, 0.99])
-def test_a_truncated_weights_file_is_refused(saved, keep):
-    weights = saved / "model.safetensors"
-    content = weights.read_bytes()
-    weights.write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(ValueError, match=r"model\.safetensors"):
-        LanguageModel.from_pretrained(saved)
-
-
-def test_a_file_that_is_not_safetensors_is_refused(saved):
-    (saved / "model.safetensors").write_text("not weights at all" * 100)
-    with pytest.raises(ValueError, match=r"model\.safetensors"):
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_folder_is_refused(saved, damage):
+    DAMAGES[damage][0](saved)
+    with pytest.raises(ValueError, match=DAMAGES[damage][1]):
         LanguageModel.from_pretrained(saved)
 
 
@@ -258,7 +177,7 @@ def test_weights_with_a_flipped_bit_are_refused_or_read_as_they_were(saved):
     file = saved / "model.safetensors"
     expected, content = LanguageModel.from_pretrained(saved).state_dict(), file.read_bytes()
     header = 8 + int.from_bytes(content[:8], "little")
-    places = torch.randint(len(content), (200,), generator=torch.Generator().manual_seed(0)).tolist()
+    places = torch.randint(len(content), (60,), generator=torch.Generator().manual_seed(0)).tolist()
     for place in [*places, *range(0, header, 7)]:
         damaged = bytearray(content)
         damaged[place] ^= 64
@@ -279,11 +198,11 @@ def test_weights_without_a_checksum_are_read(saved):
     assert all(map(torch.equal, restored.values(), state.values()))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_a_checksum_is_of_any_type_of_numbers(tmp_path, dtype):
-    model = some_model().to(dtype)
-    model.save_pretrained(tmp_path)
-    assert torch.equal(LanguageModel.from_pretrained(tmp_path).embedding.weight, model.embedding.weight)
+def test_a_checksum_is_of_any_type_of_numbers(tmp_path):
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        model = some_model().to(dtype)
+        model.save_pretrained(tmp_path)
+        assert torch.equal(LanguageModel.from_pretrained(tmp_path).embedding.weight, model.embedding.weight)
 
 
 def test_tensors_under_other_names_have_another_checksum():
@@ -293,7 +212,7 @@ def test_tensors_under_other_names_have_another_checksum():
     assert len({saving.checksum(other) for other in [{"a": a, "b": b}, *others]}) == 6
 
 
-@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+@pytest.mark.parametrize("mask", [0o022, 0o077])
 def test_who_can_read_a_saved_model_is_for_the_umask_to_say(tmp_path, mask):
     before = os.umask(mask)
     try:
@@ -307,49 +226,23 @@ def test_the_fingerprint_of_a_vocabulary_is_of_any_characters():
     assert saving.fingerprint("\ud800") != saving.fingerprint("\ud801")  # which occur in no file, and in strings
 
 
-def test_a_model_that_build_model_did_not_make_is_refused_and_leaves_no_folder(tmp_path):
-    model = LanguageModel(Stack([]), vocab_size=3, d_model=4, max_seq_len=5)
-    with pytest.raises(ValueError, match=r"LanguageModel.*build_model"):
-        model.save_pretrained(tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("found", [None, 1, 2, 4, "3"])
-def test_a_folder_of_another_format_is_refused(saved, found):
-    """Its weights would load, and rotary positions would turn other pairs of channels."""
-    config = json.loads((saved / "config.json").read_text())
-    config = {k: v for k, v in config.items() if k != "format"} | ({} if found is None else {"format": found})
-    (saved / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"the format of .*config\.json is .*; expected 3; version 0\.2\.0 of this"):
-        LanguageModel.from_pretrained(saved)
-
-
 @pytest.mark.parametrize(("options", "start"), [({}, "shut"), ({"gate": "additive"}, "open")])
-def test_a_folder_of_format_3_that_names_no_start_was_shut(tmp_path, options, start):
-    build_model("gmlp", **SIZES, **options).save_pretrained(tmp_path)
-    config = {k: v for k, v in json.loads((tmp_path / "config.json").read_text()).items() if k != "start"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert LanguageModel.from_pretrained(tmp_path).config["start"] == start
-
-
-def test_a_folder_of_format_3_that_names_no_matrix_is_toeplitz(tmp_path):
-    model = build_model("gmlp", vocab_size=7, d_model=8, n_layers=2, n_heads=2, max_seq_len=9)
+def test_a_gate_of_which_a_folder_says_little_is_that_of_its_time(tmp_path, options, start):
+    model = build_model("gmlp", **SIZES, **options)
     model.save_pretrained(tmp_path)
-    config = {k: v for k, v in json.loads((tmp_path / "config.json").read_text()).items() if k != "weight"}
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["start"], config["weight"]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert LanguageModel.from_pretrained(tmp_path).config == model.config
+    assert LanguageModel.from_pretrained(tmp_path).config == model.config | {"start": start, "weight": "toeplitz"}
 
 
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
         ("transformer", {"n_layers": 10**9}),
-        ("transformer", {"n_layers": None}),
         ("transformer", {"n_layers": "2"}),
         ("transformer", {"d_model": 10**12}),
-        ("transformer", {"vocab_size": 10**15}),
         ("hourglass", {"hierarchy": "500000000@1 1@2 500000000@1", "n_layers": None}),
-        ("hourglass", {"hierarchy": "1@1 1000000000@2 1@1"}),
         ("gmlp", {"max_seq_len": 60_000}),
     ],
     ids=str,
@@ -363,14 +256,7 @@ def test_nothing_is_built_before_a_config_is_known_to_fit_the_weights(tmp_path, 
     assert time.perf_counter() - before < 5
 
 
-@pytest.mark.parametrize("config", ["[1]", "null", "3", '"transformer"'])
-def test_a_config_that_is_not_an_object_is_refused(saved, config):
-    (saved / "config.json").write_text(config)
-    with pytest.raises(ValueError, match=r"config\.json is .*; expected an object"):
-        LanguageModel.from_pretrained(saved)
-
-
-@pytest.mark.parametrize("folder", ["runs/typo", "runs/some/typo", "typo"])
+@pytest.mark.parametrize("folder", ["runs/typo", "typo"])
 def test_a_folder_that_is_not_there_is_not_looked_for_elsewhere(tmp_path, monkeypatch, folder):
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -403,8 +289,8 @@ def test_what_is_not_on_the_hub_has_no_revision(saved):
             LanguageModel.from_pretrained(folder, revision="v1.0")
 
 
-@pytest.mark.parametrize("vocabulary", [Vocabulary("abc"), ByteVocabulary()], ids=["characters", "bytes"])
-def test_a_model_and_its_vocabulary_come_back_together(tmp_path, vocabulary):
+def test_a_model_and_its_vocabulary_come_back_together(tmp_path):
+    vocabulary = ByteVocabulary()
     model = build_model("primer-ez", **{**SIZES, "vocab_size": len(vocabulary)}).eval()
     save(str(tmp_path / "made" / "model"), model, vocabulary)
     restored, found = load(str(tmp_path / "made" / "model"))

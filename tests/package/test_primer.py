@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from helpers import assert_equal_up_to, randomize
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from efficient_transformers import (
     CausalDepthwiseConv,
     FeedForward,
     GatedFeedForward,
-    LanguageModel,
     MultiDConvHeadAttention,
     MultiHeadAttention,
     PrimerLayer,
@@ -22,8 +20,6 @@ from efficient_transformers import (
     Stack,
     build_model,
     expand_sharing,
-    leak_map,
-    receptive_field,
 )
 from efficient_transformers.layers.primer import SUBSETS
 
@@ -50,40 +46,18 @@ def convolutions():
     )
 
 
-@given(conv=convolutions(), seq_len=st.integers(1, 40), batch=st.integers(1, 3))
-def test_convolution_is_a_padded_conv1d_with_groups(conv, seq_len, batch):
-    conv = conv.double()
-    x = torch.randn(batch, seq_len, 12, dtype=torch.float64)
-    padded = F.pad(x.transpose(1, 2), ((conv.kernel_size - 1) * conv.dilation, 0))
-    bias = None if conv.bias is None else conv.bias.expand(3, 4, 1).reshape(12)
-    weight = kernels(conv).flip(1).unsqueeze(1)
-    expected = F.conv1d(padded, weight, bias, groups=12, dilation=conv.dilation).transpose(1, 2)
+@given(conv=convolutions(), seq_len=st.integers(1, 40))  # also shorter than the kernel
+def test_convolution_is_a_sum_of_shifted_copies(conv, seq_len):
+    x, w = torch.randn(2, seq_len, 12, dtype=torch.float64), kernels(conv.double())
+    expected = torch.zeros_like(x) + (0 if conv.bias is None else conv.bias.expand(3, 4, 1).reshape(12))
+    for j in range(conv.kernel_size):
+        for t in range(j * conv.dilation, seq_len):
+            expected[:, t] += w[:, j] * x[:, t - j * conv.dilation]
     torch.testing.assert_close(conv(x), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
-@pytest.mark.parametrize("kernel_size", range(1, 8))
-@pytest.mark.parametrize("seq_len", [1, 4, 10])  # also shorter than the kernel
-def test_convolution_is_a_sum_of_shifted_copies(seq_len, kernel_size, sharing):
-    conv = randomize(CausalDepthwiseConv(8, 2, kernel_size=kernel_size, sharing=sharing), 1.0).double()
-    x = torch.randn(2, seq_len, 8, dtype=torch.float64)
-    w = kernels(conv)
-    expected = torch.zeros_like(x)
-    for t in range(seq_len):
-        for j in range(min(kernel_size, t + 1)):
-            expected[:, t] += w[:, j] * x[:, t - j]
-    torch.testing.assert_close(conv(x), expected, rtol=0, atol=1e-12)
-
-
-def test_channels_are_laid_out_head_after_head():
-    conv = CausalDepthwiseConv(4, 2, kernel_size=1, sharing="none")
-    with torch.no_grad():
-        conv.weight.copy_(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]))
-    assert conv(torch.ones(1, 1, 4)).flatten().tolist() == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("sharing", SHARINGS)
-@pytest.mark.parametrize("kernel_size", range(1, 8))
+@pytest.mark.parametrize("kernel_size", [1, 3, 4])
 def test_initial_kernel_is_the_official_one(kernel_size, sharing):
     w = kernels(CausalDepthwiseConv(12, 3, kernel_size=kernel_size, sharing=sharing))
     expected = torch.tensor([0.5] + [0.5 / kernel_size] * (kernel_size - 1)).expand(12, -1)
@@ -101,31 +75,14 @@ def test_three_heads_shared_kernels_by_default():
     assert MultiDConvHeadAttention(12, 3).conv_q.weight.shape == (1, 4, 3)
 
 
-def test_without_heads_each_channel_has_its_own_kernel():
-    conv, x = randomize(CausalDepthwiseConv(64)), torch.randn(2, 9, 64)
-    assert conv.weight.shape == (1, 64, 3)
-    padded = F.pad(x, (0, 0, 2, 0))
-    expected = sum(conv.weight[0, :, j] * padded[:, 2 - j : 11 - j] for j in range(3))
-    assert_equal_up_to(1e-6, conv(x), expected)
-
-
-@pytest.mark.parametrize(("sharing", "count"), [("all", 9), ("heads", 576), ("none", 4608)])
-def test_extra_parameters_of_eight_heads_of_64_channels(sharing, count):
-    with_conv, without = MultiDConvHeadAttention(512, 8, sharing=sharing), MultiHeadAttention(512, 8)
-    extra = sum(p.numel() for p in with_conv.parameters()) - sum(p.numel() for p in without.parameters())
-    assert extra == count
-
-
 @pytest.mark.parametrize(("sharing", "count"), [("all", 12), ("heads", 768), ("none", 6144)])
 def test_extra_parameters_with_biases_are_those_of_the_annotated_original(sharing, count):
     convs = [CausalDepthwiseConv(512, 8, sharing=sharing, bias=True) for _ in range(3)]
     assert sum(p.numel() for conv in convs for p in conv.parameters()) == count
 
 
-@pytest.mark.parametrize("sharing", SHARINGS)
-def test_convolution_has_no_bias_by_default(sharing):
-    conv = randomize(CausalDepthwiseConv(8, 2, sharing=sharing), 1.0)
-    assert not conv(torch.zeros(2, 5, 8)).any()
+def test_convolution_has_no_bias_by_default():
+    assert not randomize(CausalDepthwiseConv(8, 2), 1.0)(torch.zeros(2, 5, 8)).any()
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -140,23 +97,6 @@ def test_a_random_start_is_that_of_pytorchs_depthwise_convolution(sharing, bias)
         assert q.abs().max() <= bound
         if sharing != "all":  # enough numbers to compare
             torch.testing.assert_close(p.std(), q.std(), rtol=0.05, atol=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sharing", SHARINGS)
-@pytest.mark.parametrize("kernel_size", [1, 2, 4])
-@pytest.mark.parametrize("dilation", [1, 2])
-@pytest.mark.parametrize("bias", [False, True])
-def test_convolution_gradients_are_exact(kernel_size, sharing, dilation, bias):
-    conv = CausalDepthwiseConv(4, 2, kernel_size=kernel_size, sharing=sharing, dilation=dilation, bias=bias).double()
-    names, values = zip(*conv.named_parameters(), strict=True)
-    x = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
-    values = [torch.randn_like(v).requires_grad_() for v in values]
-
-    def apply(x, *values):
-        return torch.func.functional_call(conv, dict(zip(names, values, strict=True)), (x,))
-
-    assert torch.autograd.gradcheck(apply, (x, *values))
 
 
 @pytest.mark.parametrize("sharing", ["heads", "all"])
@@ -179,10 +119,9 @@ def test_a_shared_kernel_is_the_unshared_one_with_equal_weights(sharing):
 # From shared kernels to kernels of one's own
 
 
-@pytest.mark.parametrize(("has", "wanted"), [("all", "heads"), ("all", "none"), ("heads", "none"), ("none", "none")])
-@pytest.mark.parametrize("bias", [False, True])
-def test_expanded_kernels_compute_the_same_bit_for_bit(has, wanted, bias):
-    options = {"vocab_size": 9, "d_model": 12, "n_heads": 3, "n_layers": 2, "bias": bias, "sharing": has}
+@pytest.mark.parametrize(("has", "wanted"), [("all", "heads"), ("all", "none"), ("heads", "none")])
+def test_expanded_kernels_compute_the_same_bit_for_bit(has, wanted):
+    options = {"vocab_size": 9, "d_model": 12, "n_heads": 3, "n_layers": 2, "bias": True, "sharing": has}
     model = randomize(build_model("primer-ez", **options), 1.0)
     before = [p.clone() for p in model.parameters()]
     expanded = expand_sharing(model, wanted)
@@ -201,15 +140,6 @@ def test_expanded_kernels_are_free_to_part():
     with torch.no_grad():
         expanded.weight -= 0.1 * expanded.weight.grad
     assert len({tuple(kernel.tolist()) for kernel in expanded.weight.flatten(0, 1)}) == 4
-
-
-def test_an_expanded_model_can_be_saved_and_loaded(tmp_path):
-    model = expand_sharing(
-        randomize(build_model("primer-ez-shared", vocab_size=9, d_model=8, n_heads=2, n_layers=1), 1.0)
-    )
-    model.save_pretrained(tmp_path / "model")
-    tokens = torch.randint(9, (2, 7))
-    assert torch.equal(LanguageModel.from_pretrained(tmp_path / "model")(tokens), model(tokens))
 
 
 def test_an_expanded_model_that_nothing_could_build_again_is_not_saved(tmp_path):
@@ -257,24 +187,6 @@ def test_convolutions_come_before_the_rotation():
     torch.testing.assert_close(attention.heads(x), expected, rtol=0, atol=1e-12)
 
 
-def test_attention_map_times_convolved_values_is_the_forward_pass():
-    attention = randomize(MultiDConvHeadAttention(12, 3), 1.0).double()
-    x = torch.randn(2, 9, 12, dtype=torch.float64)
-    mixed = attention.attention_map(x) @ attention.heads(x)[2]
-    expected = attention.output(mixed.transpose(1, 2).flatten(2))
-    torch.testing.assert_close(attention(x), expected, rtol=0, atol=1e-10)
-
-
-def test_with_kernels_of_one_and_weight_one_it_is_plain_attention():
-    primer, plain = MultiDConvHeadAttention(8, 2, kernel_size=1), MultiHeadAttention(8, 2)
-    with torch.no_grad():
-        for conv in (primer.conv_q, primer.conv_k, primer.conv_v):
-            conv.weight.fill_(1)
-    plain.load_state_dict({k: v for k, v in primer.state_dict().items() if "conv" not in k})
-    x = torch.randn(2, 6, 8)
-    assert torch.equal(primer(x), plain(x))
-
-
 @given(
     sharing=st.sampled_from(SHARINGS),
     convolve=st.sampled_from(SUBSETS),
@@ -305,33 +217,6 @@ def test_only_what_is_asked_for_is_convolved(convolve):
     }
 
 
-class Projected(nn.Module):
-    """Only the queries, keys or values of an attention."""
-
-    def __init__(self, attention, which):
-        super().__init__()
-        self.attention, self.which, self.d_model = attention, which, attention.d_model
-
-    def forward(self, x):
-        return self.attention.project(x)[self.which]
-
-
-@pytest.mark.parametrize("which", [0, 1, 2])
-@pytest.mark.parametrize("kernel_size", [1, 3, 5])
-def test_each_projection_sees_exactly_kernel_size_tokens(kernel_size, which):
-    seen = leak_map(Projected(MultiDConvHeadAttention(8, 2, kernel_size=kernel_size), which), seq_len=8) > 0
-    distance = torch.arange(8)[:, None] - torch.arange(8)
-    assert torch.equal(seen, (distance >= 0) & (distance < kernel_size))
-    assert not (leak_map(Projected(MultiHeadAttention(8, 2), which), seq_len=8) > 0).fill_diagonal_(False).any()
-
-
-def test_one_layer_of_attention_sees_all_earlier_tokens_and_the_feed_forward_only_its_own():
-    assert receptive_field(MultiDConvHeadAttention(8, 2), seq_len=9) == 9
-    feed_forward = FeedForward(8, 16, SquaredReLU())
-    feed_forward.d_model = 8
-    assert receptive_field(feed_forward, seq_len=9) == 1
-
-
 def test_primer_ez_differs_from_the_baseline_in_activation_and_convolutions_only():
     sizes = {"vocab_size": 5, "d_model": 8, "n_heads": 2, "n_layers": 2}
     primer, baseline = build_model("primer-ez", **sizes), build_model("transformer", **sizes)
@@ -340,17 +225,6 @@ def test_primer_ez_differs_from_the_baseline_in_activation_and_convolutions_only
     assert extra == {f"body.{i}.attention.conv_{z}.weight" for i in range(2) for z in "qkv"}
     classes = {type(m) for m in primer.modules()} ^ {type(m) for m in baseline.modules()}
     assert classes == {SquaredReLU, nn.ReLU, CausalDepthwiseConv, MultiDConvHeadAttention, MultiHeadAttention}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["primer-ez", "primer"])  # tests/package/test_compilation.py has all names
-def test_the_whole_model_compiles_to_one_graph(name):
-    model = build_model(name, vocab_size=5, d_model=8, n_heads=2, n_layers=1)
-    model = randomize(model, 1.0)
-    compiled, tokens = torch.compile(model, fullgraph=True, backend="aot_eager"), torch.randint(5, (2, 6))
-    torch.testing.assert_close(compiled(tokens), model(tokens))
-    compiled(tokens).sum().backward()
-    assert all(p.grad is not None for p in model.parameters())
 
 
 def test_names_of_variations_are_primer_ez_with_a_sharing():
@@ -427,8 +301,8 @@ def test_options_reach_every_layer():
     assert shapes == [(2, 4, 5)] * 6
 
 
-@pytest.mark.parametrize("mean", [0.0, 10.0, 1000.0, 1000.1])
-@pytest.mark.parametrize("spread", [0.0, 0.001, 1.0])
+@pytest.mark.parametrize("mean", [0.0, 1000.1])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_primer_norm_is_exact_far_from_zero(mean, spread):
     x = mean + spread * torch.randn(64, 128)
     y, exact = PrimerNorm(128)(x), PrimerNorm(128).double()(x.double())

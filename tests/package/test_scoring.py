@@ -39,7 +39,7 @@ def naive(model, tokens, starts, half):
     return losses
 
 
-@pytest.mark.parametrize("seq_len", [16, 64, 256, 2048])
+@pytest.mark.parametrize("seq_len", [16, 2048])
 def test_a_score_is_the_mean_over_the_targets_of_its_blocks(seq_len):
     model = Watcher()
     found = score(model, TEXT, seq_len=seq_len, at_least=3000)
@@ -109,7 +109,6 @@ def test_the_standard_error_is_that_of_the_mean_of_blocks():
     ("length", "at_least", "seq_len", "message"),
     [
         (20_000, 1000, 48, "seq_len is 48; expected an even number whose half divides 1024"),
-        (20_000, 1000, 65, "seq_len is 65"),
         (20_000, 19_000, 64, "at_least is 19000; expected at most 18,432 targets"),
         (1500, 1, 64, "at most 0 targets"),
         (20_000, 0, 64, "at_least is 0; expected an int of at least 1"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import re
 from pathlib import Path
@@ -25,42 +24,27 @@ from tools.site import models
 STATIC = Path(__file__).parents[2] / "book" / "static"
 
 VOCAB, MAX_LEN, T = 11, 40, 31
-DEEP = "1@1 1@2 1@6 1@2 1@1"
-CASES = {
+CASES = {  # each family, and what else is computed by another formula
     "transformer": {},
-    "transformer rotary=False": {"rotary": False},
-    "primer-ez": {},
-    "primer-ez sharing=none": {"sharing": "none"},
-    "primer-ez sharing=all": {"sharing": "all", "bias": True},
-    "primer-ez bias": {"bias": True, "dilation": 3, "init": "random"},
-    "primer-ez kernel_size=1": {"kernel_size": 1, "sharing": "none", "bias": True},
-    "primer-ez kernel_size=4": {"kernel_size": 4, "dilation": 2},
-    **{f"primer-ez convolve={subset!r}": {"convolve": subset} for subset in ("", "q", "k", "v", "qk", "qv", "kv")},
-    **{f"primer-ez {f}": {"activation": f} for f in ("relu", "gelu", "swiglu")},
+    "primer-ez": {"kernel_size": 4, "dilation": 2, "bias": True},
+    "primer-ez shared": {"sharing": "all", "convolve": "qv", "activation": "gelu"},
+    "primer-ez per head": {"sharing": "none", "activation": "swiglu"},
     "primer": {},
-    "primer sharing=heads": {"sharing": "heads", "kernel_size": 5},
-    "primer sharing=all": {"sharing": "all", "kernel_size": 2},
     "hourglass": {},
     "hourglass linear": {"hierarchy": "1@1 1@3 1@1", "shortening": "linear", "up_sampling": "linear"},
-    "hourglass attention": {"hierarchy": DEEP, "shortening": "attention", "up_sampling": "attention"},
-    "hourglass attention and linear": {
-        "hierarchy": DEEP,
+    "hourglass attention": {
+        "hierarchy": "1@1 1@2 1@6 1@2 1@1",
         "shortening": "attention",
         "pooling": "linear",
         "up_sampling": "attention",
         "expansion": "linear",
         "layer": "primer-ez",
     },
-    "hourglass average and attention": {"hierarchy": "0@1 1@5 0@1", "up_sampling": "attention"},
-    "hourglass factor 1": {"hierarchy": "1@1 1@1 1@1", "shortening": "attention", "up_sampling": "linear"},
-    **{
-        f"gmlp {gate} {weight}": {"gate": gate, "weight": weight, "positions": gate == "whole"}
-        for gate in ("split", "whole", "additive", "linear")
-        for weight in ("dense", "toeplitz")
-    },
-    "gmlp transform": {"weight": "toeplitz", "fft": True, "start": "shut"},
+    "gmlp dense": {"gate": "split", "weight": "dense"},
+    "gmlp whole": {"gate": "whole", "positions": True},
+    "gmlp additive": {"gate": "additive", "weight": "dense"},
+    "gmlp linear": {"gate": "linear"},
     "amlp": {},
-    "amlp toeplitz": {"weight": "toeplitz", "gate": "whole", "positions": True},
 }
 
 # In the page: a model is made of a config and the bytes of its weights; large arrays come back as bytes.
@@ -182,19 +166,9 @@ def test_every_model_computes_what_pytorch_does(page, case, tmp_path, monkeypatc
         assert_seen(found, seen)
 
 
-def test_cases_hold_every_option(page):
-    """What a model may be made with, but for sizes, is tried above."""
-    for name in ("transformer", "primer-ez", "primer", "hourglass", "gmlp"):
-        config = build_model(name, vocab_size=VOCAB).config
-        tried = {option for case, options in CASES.items() if case.split()[0] in (name, "amlp") for option in options}
-        sizes = {"name", "vocab_size", "d_model", "n_layers", "n_heads", "d_ff", "max_seq_len", "dropout"}
-        assert set(config) - sizes - {"d_attention"} <= tried
-
-
-@pytest.mark.parametrize("case", ["gmlp split dense", "amlp", "primer-ez"])
-def test_weights_as_they_ship(page, case, tmp_path, monkeypatch):
+def test_weights_as_they_ship(page, tmp_path):
     """In float16, a causal matrix as its lower triangle."""
-    model, tokens = small_model(case), torch.randint(VOCAB, (T,))
+    model, tokens = small_model("gmlp dense"), torch.randint(VOCAB, (T,))
     packed = pretrained.pack(model.state_dict())
     saving.write(tmp_path, {**model.config, saving.VOCABULARY: "0" * 64}, packed)
     model.load_state_dict(pretrained.unpack(packed))
@@ -216,13 +190,11 @@ def test_every_float16(page):
 
 @pytest.mark.parametrize("name", pretrained_names())
 def test_a_model_that_ships(page, name):
-    """Ten texts at every position; then 300 characters of greedy text, each PyTorch's choice to within 1e-3."""
+    """Three texts at every position; then 300 characters of greedy text, each PyTorch's choice to within 1e-3."""
     model, vocabulary = load(name)
     text = load_corpus("shakespeare-with-test", vocabulary=vocabulary).validation.long()
     make(page, contents(pretrained.SHIPPED / name))
-    script = gzip.compress(models.as_script(pretrained.SHIPPED / name).encode(), 6)  # as a server sends it
-    assert len(script) <= (2.2e6 if name == "dense-gmlp" else 1.8e6)
-    for start in torch.linspace(0, len(text) - 200, 10).long():
+    for start in torch.linspace(0, len(text) - 200, 3).long():
         tokens = text[start : start + 128]
         with torch.no_grad():
             expected = model(tokens[None])[0]
@@ -292,49 +264,35 @@ def test_bad_files_are_refused_with_a_sentence(page, tmp_path):
 
     for changed, said in (
         ({"format": 1}, "the format of config.json is 1; expected 2 or 3; save the model again"),
-        ({"name": "mamba"}, "the model's name is “mamba”; expected one of “transformer”, “primer-ez”"),
+        ({"name": "mamba"}, "the model's name is “mamba”; expected one of"),
         ({"tying": False}, "an option is “tying”; expected one of"),
-        ({"gate": "open"}, "gate is “open”; expected one of “split”"),
+        ({"gate": "open"}, "gate is “open”; expected one of"),
         ({"n_layers": 10**9}, "n_layers is 1000000000; expected at most"),
-        ({"n_layers": 1}, "the rest of model.safetensors is"),
-        ({"n_layers": 3}, "the tensor body.2.gate.norm.weight is null; expected to be in model.safetensors"),
+        ({"n_layers": 3}, "the tensor body.2.gate.norm.weight is null; expected"),
         ({"d_model": 32}, "the shape of body.0.norm.weight is [16]; expected [32]"),
-        ({"d_model": "16"}, "d_model is “16”; expected an int of at least 1"),
     ):
         assert said in refused(page, {**config, **changed}, weights)
-    for name, changed, said in (
-        ("primer-ez", {"dilation": 10**9}, "dilation is 1000000000; expected at most 4096 tokens"),
-        ("hourglass", {"hierarchy": f"1@1 1@{10**9} 1@1"}, "a factor of the hierarchy is 1000000000; expected at most"),
-        ("hourglass", {"hierarchy": "1@1 1@2"}, "hierarchy is “1@1 1@2”; expected one such as"),
-    ):
-        other = {"format": 2, **build_model(name, vocab_size=VOCAB).config}
-        assert said in refused(page, {**other, **changed}, weights)
     for data, said in (
         (b"", "it has 0 bytes; expected a safetensors file"),
-        (b"PK\x03\x04 a zip file, say", "it ends before its header does"),
         (b"\x02" + 7 * b"\0" + b"{;", "its header is not JSON"),
         (raw[:-4], "is cut off"),
     ):
         assert said in refused(page, config, encode(data))
-    double = raw.replace(b'"F32"', b'"F64"', 1)
-    assert "expected one of “F16”, “F32”" in refused(page, config, encode(double))
 
 
 def test_bad_texts_are_refused_with_a_sentence(page, tmp_path):
     model = build_model("transformer", vocab_size=VOCAB, d_model=16, n_layers=1, max_seq_len=8)
     make(page, folder_of(model, tmp_path))
     for tokens, said in (
-        ([], "the text is “”; expected at least one character"),
-        ([1] * 9, "the length of the text is 9; expected at most 8 characters, the context of this model"),
-        ([1, VOCAB], "a token is 11; expected 0 to 10, the vocabulary"),
+        ([], "the text is “”; expected"),
+        ([1] * 9, "the length of the text is 9; expected at most 8 characters"),
+        ([1, VOCAB], "a token is 11; expected 0 to 10"),
     ):
         with pytest.raises(Error, match="expected") as error:
             page.evaluate("tokens => model.forward(tokens).length", tokens)
         assert said in str(error.value)
     with pytest.raises(Error, match="a character is “☃”; expected one of this model's 3 characters: abc"):
         page.evaluate("new library.Vocabulary({ characters: 'abc' }).encode('☃')")
-    with pytest.raises(Error, match=r"vocabulary\.json is 3; expected an object"):
-        page.evaluate("new library.Vocabulary(3)")
     assert page.evaluate("new library.Vocabulary({ tokens: 'bytes' }).encode('é')") == [0xC3, 0xA9]
     with pytest.raises(Error, match="the cache is “another model's”"):
         page.evaluate("""() => {
@@ -348,11 +306,6 @@ def test_a_model_of_subwords_is_not_made_into_a_script(tmp_path):
     (tmp_path / "vocabulary.json").write_text('{"tokens": "subwords", "merges": []}')
     with pytest.raises(ValueError, match=r"the tokens of .* is 'subwords'; expected characters or bytes"):
         models.as_script(tmp_path)
-
-
-def test_the_script_is_small():
-    size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in ("models.js", "model-worker.js"))
-    assert size <= 14_000
 
 
 # The pages: a small model with a few characters, from a server and from the disk.
@@ -442,10 +395,9 @@ def loaded_weights(tab):
     return [url for url in tab.asked if "/weights/" in url]
 
 
-@pytest.mark.parametrize("from_disk", [False, True])
-def test_write_with_it(visit, site, home, from_disk):
+def test_write_with_it(visit, site):
     """Nothing loads before a click; two models write beside the page, the same again for the same seed."""
-    tab = visit(f"{site.as_uri() if from_disk else home}/write.html")
+    tab = visit(f"{site.as_uri()}/write.html")  # the other tests ask a server
     tab.get_by_label("beside it").select_option("amlp")
     assert loaded_weights(tab) == []
     press(tab, "Step")
@@ -484,26 +436,7 @@ def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
 
 
 @torch.no_grad()
-def test_greedy_text_and_surprise_are_pytorch_s(visit, site, home):
-    folder = site / "shipped" / "primer-ez"
-    model = build_model(**saving.read_config(folder)).eval()
-    model.load_state_dict(pretrained.unpack(saving.read_weights(folder, "cpu")))
-    tab = visit(f"{home}/write.html#a=primer-ez&t=0")
-    for _ in range(12):
-        press(tab, "Step")
-    text = written(tab)
-    tokens = torch.tensor([CHARACTERS.index(c) for c in text])
-    logits = model(tokens[None])[0]
-    best, chosen = logits[4:-1].amax(1), logits[4:-1].gather(1, tokens[5:, None])[:, 0]
-    assert (best - chosen).abs().max() <= 1e-3
-    expected = torch.nn.functional.cross_entropy(logits[:-1], tokens[1:], reduction="none")
-    surprise = tab.evaluate("document.querySelector('.models').app.writings[0].pieces.map(piece => piece.surprise)")
-    assert surprise[0] is None
-    assert torch.allclose(torch.tensor(surprise[1:]), expected, atol=1e-4)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["primer-ez", "hourglass", "amlp"])
+@pytest.mark.parametrize("name", ["hourglass", "amlp"])
 def test_read_with_it(visit, site, home, name, monkeypatch):
     """The strip behind a character and the map of the text are PyTorch's; a window is spread over its tokens."""
     folder, text = site / "shipped" / name, "to be or not to be"
@@ -564,17 +497,10 @@ def test_a_model_of_one_s_own(visit, site, home):
     for name, content, said in (
         ("config.json", b"hello", "config.json is not JSON"),
         ("config.json", good["config.json"].replace(b'"format": 3', b'"format": 1'), "The format of config.json is 1"),
-        ("config.json", b"[]", "The format of config.json is 1; expected 2"),
-        ("config.json", b"7", "config.json is 7; expected an object"),
         ("config.json", b"null", "config.json is null; expected an object"),
         ("model.safetensors", b"PK a zip", "model.safetensors does not hold weights"),
         ("vocabulary.json", b'{"characters": "abc"}', "The number of characters in vocabulary.json is 3; expected 256"),
         ("vocabulary.json", json.dumps({"characters": "".join(map(chr, range(1, 257)))}).encode(), "The sha256 of"),
-        (
-            "vocabulary.json",
-            b'{"tokens": "subwords", "merges": []}',
-            "expected an object with characters or bytes",
-        ),
         ("vocabulary.json", b'{"words": []}', "expected an object with characters or bytes"),
     ):
         (bad / name).write_bytes(content)
@@ -591,23 +517,6 @@ def test_a_model_of_one_s_own(visit, site, home):
     assert surprise[0] is None
     assert all(x > 0 for x in surprise[1:])
     assert [url for url in tab.asked[before:] if not url.startswith("blob:")] == []
-
-
-def test_a_model_may_come_while_another_writes(visit, site, home):
-    """It waits for its turn; then what was written is gone, since the model that wrote it is."""
-    tab = visit(f"{home}/write.html#a=own")
-    files, own = tab.get_by_label("or its files").first, sorted((site / "own" / "bytes").iterdir())
-    files.set_input_files(own)
-    expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
-    tab.get_by_role("button", name="Run").click()
-    expect(tab.locator(".written").nth(20)).to_be_attached()
-    files.set_input_files(own)
-    settled(tab)
-    assert error_of(tab) == written(tab) == ""
-    assert "Your transformer is here" in tab.locator(".models-status").inner_text()
-    press(tab, "Step")
-    assert error_of(tab) == ""
-    assert written(tab).startswith("to be")
 
 
 def test_files_may_be_dropped(visit, site, home):
@@ -633,18 +542,17 @@ def test_files_may_be_dropped(visit, site, home):
 def test_bad_input_on_the_pages(visit, home):
     tab = visit(f"{home}/write.html")
     for label, value, said in (
-        ("your text", "", "The text is empty. Type at least one character."),
-        ("your text", "to bé", "“é” is not among the 30 characters of Primer EZ."),
-        ("your text", "b" * 41, "The length of the text is 41; expected at most 40 characters, the context of this"),
-        ("top-k", "0", "Top-k is “0”. It must be a whole number of at least 1."),
-        ("seed", "1.5", "The seed is “1.5”. It must be a whole number."),
+        ("your text", "", "The text is empty."),
+        ("your text", "to bé", "“é” is not among the 30 characters"),
+        ("your text", "b" * 41, "The length of the text is 41; expected at most 40"),
+        ("top-k", "0", "Top-k is “0”."),
+        ("seed", "1.5", "The seed is “1.5”."),
     ):
         field = tab.get_by_label(label)
         good = field.input_value()
         field.fill(value)
-        for button in ("Step", "Run"):
-            press(tab, button)
-            assert said in error_of(tab)
+        press(tab, "Step")
+        assert said in error_of(tab)
         field.fill(good)
     press(tab, "Step")
     assert error_of(tab) == ""
@@ -661,19 +569,6 @@ def test_unknown_characters_are_left_out_on_request(visit, home):
         expect(tab.locator(".models-text span").nth(3)).to_be_attached()
         assert tab.get_by_label(field).input_value() == "to b"
         assert error_of(tab) == ""
-
-
-def test_a_text_that_is_too_long_is_counted_and_does_not_fill_the_page(visit, home):
-    tab = visit(f"{home}/write.html")
-    count = tab.locator("label:has(textarea) output")
-    assert count.inner_text() == "5 of 40"
-    tab.get_by_label("your text").fill("b" * 100_000)
-    assert count.inner_text() == "100,000 of 40"
-    press(tab, "Run")
-    assert "expected at most 40 characters" in error_of(tab)
-    assert tab.evaluate("document.querySelectorAll('*').length") < 400
-    tab.locator("select").first.select_option("own")  # of which nobody knows yet how much it reads
-    assert count.inner_text() == ""
 
 
 def test_without_a_worker_the_page_computes_and_says_so(visit, home):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -25,25 +23,19 @@ from efficient_transformers import (
     pretrained_snapshots,
 )
 from efficient_transformers.book.instruments import (
-    FOLDER,
     Bet,
     Guess,
     KernelBench,
     LeakLab,
     ReadingLamp,
-    script,
-    shipped_kernels,
 )
 from efficient_transformers.layers.resampling import AvgPoolShortening
 from efficient_transformers.studies.evidence import compare
 from efficient_transformers.training.runs import load
-from tools.make import browser
-from tools.notebooks import run_notebooks
 
 INSTRUMENTS = {"leak-lab": LeakLab(), "kernel-bench": KernelBench(learned=True), "reading-lamp": ReadingLamp()}
 
 T = 24
-SITE = Path(__file__).parents[2] / "_build" / "html"
 
 
 class Attention(MultiHeadAttention):
@@ -141,10 +133,8 @@ def random_settings(page, n):
 
 def test_what_an_output_reads_is_what_the_packages_layers_read(page):
     show(page, LeakLab())
-    settings = list(random_settings(page, 100))
-    assert len(settings) == 100
     ask = "([m, v]) => Array.from({length: 24}, (_, t) => LeakLab.reads(m, v, t))"
-    for mechanism, values in settings:
+    for mechanism, values in random_settings(page, 40):
         assert page.evaluate(ask, [mechanism, values]) == expected(mechanism, values), (mechanism, values)
 
 
@@ -167,29 +157,10 @@ def test_keys_move_a_slider_and_its_value_is_said(page):
     assert "No output sees its future: k − 1 = 3" in page.inner_text("p[aria-live]")
 
 
-def test_a_recorded_loss_is_said_where_there_is_one(page):
-    show(page, LeakLab("hourglass"))
-    by_shift = LeakLab().losses()
-    assert sorted(by_shift) == [0, 1, 2, 3]
-    slider, said = page.locator("input").nth(1), page.locator("p[aria-live]")
-    for shift in (2, 3, 4):
-        assert slider.get_attribute("aria-valuetext") == str(shift)
-        text = said.inner_text()
-        assert ("nats" in text) == (shift in by_shift)
-        assert shift not in by_shift or f"reached {by_shift[shift]:.2f} nats per character" in text
-        assert (f"; a shift by 3 reached {by_shift[3]:.2f}." in text) == (shift in by_shift and shift != 3)
-        slider.press("ArrowRight")
-    assert "nats" not in page.evaluate("LeakLab.recorded('hourglass', {k: 3, s: 2}, {2: 1.5, 3: 2})")
-
-
 HONEST = [  # settings that can be decoded, and the package's layers, whose caches hold what is asked for
     ("attention", {"a": 0}, MultiHeadAttention(8, 2)),
-    *(
-        ("convolution", {"w": w, "d": d, "s": (w - 1) * d}, CausalDepthwiseConv(8, kernel_size=w, dilation=d))
-        for w in (1, 3, 5)
-        for d in (1, 2)
-    ),
-    *(("hourglass", {"k": k, "s": k - 1}, (AvgPoolShortening(8, k), NaiveUpSampling(8, k))) for k in (2, 4, 7)),
+    ("convolution", {"w": 3, "d": 2, "s": 4}, CausalDepthwiseConv(8, kernel_size=3, dilation=2)),
+    ("hourglass", {"k": 4, "s": 3}, (AvgPoolShortening(8, 4), NaiveUpSampling(8, 4))),
     ("gmlp", {"a": 0}, SpatialGatingUnit(16, T, causal=True)),
 ]
 
@@ -244,7 +215,7 @@ def test_decoding_shows_the_cache_and_says_what_cannot_be_decoded(page):
 def test_the_bench_convolves_and_weighs_frequencies_as_the_package_does(page):
     show(page, KernelBench())
     chance = random.Random(0)
-    for _ in range(100):
+    for _ in range(30):
         weights, d = [chance.uniform(-1.5, 1.5) for _ in range(3)], chance.randint(1, 4)
         f = chance.randint(0, 32) / 64
         conv = CausalDepthwiseConv(1, dilation=d).double()
@@ -272,14 +243,6 @@ def test_a_learned_kernel_is_the_shipped_models(page):
         expected = model.body[layer].attention.conv_v.weight[0, channel].tolist()
         assert bars(page) == pytest.approx(expected, abs=0.0005)
     page.locator("label:has-text('training step') input").fill("0")
-    assert bars(page) == pytest.approx([1 / 2, 1 / 6, 1 / 6], abs=0.0005)
-    assert "channel 32, at training step 0" in page.inner_text("p[aria-live]")
-    w = shipped_kernels()[4000]
-    sharpeners = int((w.sum(-1).abs() < (w[..., 0] - w[..., 1] + w[..., 2]).abs()).sum())
-    page.locator("label:has-text('training step') input").fill("5")
-    assert f"the {sharpeners} sharpeners" in page.inner_text(".note")
-    page.locator("label:has-text('training step') input").fill("0")
-    page.locator(".grid").click(position={"x": 1, "y": 1})  # no kernel there
     assert bars(page) == pytest.approx([1 / 2, 1 / 6, 1 / 6], abs=0.0005)
 
 
@@ -347,7 +310,7 @@ def test_what_the_lamp_shades_is_what_the_shipped_models_read(page):
     maps = {strip: [shipped_attention(name, line) for line in lamp.lines] for strip, name in maps.items()}
     gates = pretrained_snapshots("dense-gmlp") | {8000: LanguageModel.from_pretrained("dense-gmlp").state_dict()}
     chance, settings, expected = random.Random(0), [], []
-    for _ in range(100):
+    for _ in range(30):
         number, mean = chance.randrange(2), chance.random() < 0.5
         t, layer, head, block = (chance.randrange(n) for n in (len(lamp.lines[number]), 4, 4, 8))
         step = chance.choice(list(gates))
@@ -375,21 +338,6 @@ def test_the_lamp_says_how_toeplitz_a_gate_is_and_averages_it(page):
     assert page.evaluate(SHADES, "gate")[: len(before)] == before  # the gate reads every line alike
 
 
-def test_a_simple_lamp_shows_one_head_and_one_block_without_a_number(page):
-    lamp = ReadingLamp("attention", "gate", simple=True)
-    show(page, lamp)
-    assert page.locator("label").count() == 1  # character
-    assert page.locator(".strip .name").all_inner_texts() == ["Attention", "The gate: red adds, blue subtracts"]
-    assert not re.search(r"\d[.%]|%|τ", page.inner_text("p[aria-live]"))
-    row = shipped_attention("transformer", lamp.lines[0])[1, 1, -1]
-    assert page.evaluate(SHADES, "attention") == pytest.approx((row / row.max()).tolist(), abs=0.02)
-    attention, gate = (page.evaluate(SHADES, strip) for strip in ("attention", "gate"))
-    page.click("text=“Once more")
-    moved, stays = (page.evaluate(SHADES, strip) for strip in ("attention", "gate"))
-    assert stays[: len(gate)] == gate
-    assert max(abs(a - b) for a, b in zip(attention, moved, strict=False)) > 0.5
-
-
 def test_touching_a_character_moves_the_lamp_and_arrows_move_it_on(page):
     show(page, ReadingLamp("attention"))
     page.locator(".line span").nth(7).click()
@@ -397,25 +345,6 @@ def test_touching_a_character_moves_the_lamp_and_arrows_move_it_on(page):
     page.keyboard.press("ArrowLeft")
     assert "From character 6, a space" in page.inner_text("p[aria-live]")
     assert page.locator("label").count() == 3  # character, layer, head
-
-
-def test_a_lamp_refuses_what_it_cannot_show():
-    with pytest.raises(ValueError, match="strips is 'rnn'; expected one of 'attention'"):
-        ReadingLamp("rnn")
-    for lines in ([], [""], ["a" * 65]):
-        with pytest.raises(ValueError, match="expected at least one line, of 1 to 64 characters each"):
-            ReadingLamp("gate", lines=lines)
-
-
-def test_a_link_restores_a_kernel(page, tmp_path):
-    file = tmp_path / "bench.html"
-    file.write_text(f"<meta charset=utf-8>{KernelBench(learned=True)._repr_html_()}", encoding="utf-8")
-    page.goto(f"{file.as_uri()}#kernel-bench?d=3&f=0.4&w=1 -1 x")
-    assert bars(page) == pytest.approx([1, -1, 1 / 6], abs=1e-3)
-    again = page.get_attribute("a.link", "href")
-    assert again == "#kernel-bench?d=3&f=0.40&w=1+-1+0.1667"
-    page.goto(f"{file.as_uri()}#kernel-bench?of=keys&layer=2&channel=5&step=1000")  # the same page: no load
-    assert "The kernel of keys in layer 2, channel 5, at training step 1,000" in page.inner_text("p[aria-live]")
 
 
 @pytest.fixture(scope="module")
@@ -465,14 +394,8 @@ def test_a_bet_draws_what_it_was_given(page, bet):
         assert [place - mean for place in (zero, low, high, *dots)] == pytest.approx(wanted, abs=1.5)
 
 
-def test_a_bet_refuses_what_is_not_the_seven_subsets(bet):
-    with pytest.raises(ValueError, match=r"subsets is .*; expected one comparison for each of"):
-        Bet({"q": bet.rows["q"]})
-
-
-@pytest.mark.parametrize("width", [390, 1440])
-def test_axe_finds_nothing_in_a_bet(page, bet, width):
-    page.set_viewport_size({"width": width, "height": 900})
+def test_axe_finds_nothing_in_a_bet(page, bet):
+    page.set_viewport_size({"width": 390, "height": 900})
     show(page, bet)
     page.locator("summary").last.click()
     assert violations(page) == []
@@ -493,24 +416,9 @@ WALK = """(root, n) => Array.from({length: n}, (_, i) => {
 })"""
 
 
-def test_the_bench_has_a_scale_at_each_panel(page):
-    show(page, KernelBench())
-    ticks = {panel: page.locator(f".{panel} text.last").all_text_contents() for panel in ("bars", "pulse", "wave")}
-    assert ticks == {panel: ["−1", "0", "1"] for panel in ticks}
-    assert page.locator(".gain text.last").all_text_contents() == ["alternation", "0", "1"]
-    page.locator("label:has-text('dilation') input").fill("2")
-    page.click("text=Difference")
-    assert page.locator(".gain text.last").all_text_contents() == ["alternation", "0", "1", "2"]
-
-
-HYPHENS = r"""root => [root, ...root.querySelectorAll("*")].flatMap(e => [e.textContent, e.ariaLabel, e.ariaValueText])
-    .filter(text => /(^|[^\w.])-\d/.test(text))"""
-
-
 @pytest.mark.parametrize("name", INSTRUMENTS)
-@pytest.mark.parametrize("width", [390, 1440])
-def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, width, name):
-    page.set_viewport_size({"width": width, "height": 900})
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, name):
+    page.set_viewport_size({"width": 390, "height": 900})
     show(page, INSTRUMENTS[name])
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -520,25 +428,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_page_or_moves(page, wid
         assert slider.get_attribute("aria-valuetext") == slider.locator("+ output").inner_text()
     root = page.locator(".instrument")
     assert len(set(root.evaluate(WALK, 100))) == 1
-    assert root.evaluate(HYPHENS) == [], "a hyphen for a minus sign"
     assert page.get_by_role("group", name=root.locator(".heading strong").inner_text(), exact=True).count() == 1
-    assert root.evaluate("e => getComputedStyle(e).borderTopWidth") == "1px"
-
-
-@pytest.mark.site
-@pytest.mark.parametrize("widths", [(390, 1280), pytest.param((320, 700, 1366), marks=pytest.mark.long)])
-@pytest.mark.parametrize("path", ["book/index", *(f"notebooks/{name}" for name in run_notebooks.chapters()[:5])])
-def test_nothing_moves_below_an_instrument_of_the_site(page, address, path, widths):
-    browser.visit(page, f"{address}/{path}.html")
-    page.evaluate(
-        "document.querySelectorAll('.cell:not(:has(.instrument))').forEach(e => e.remove())"
-    )  # else all waits
-    for width in widths:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(300)  # the sidebar takes its time
-        heights = [set(root.evaluate(WALK, 100)) for root in page.locator(".instrument:not(.bet, .guess)").all()]
-        assert heights
-        assert {len(found) for found in heights} == {1}
 
 
 def test_without_javascript_a_still_and_its_sentence_remain(page):
@@ -551,15 +441,10 @@ def test_without_javascript_a_still_and_its_sentence_remain(page):
         text = instrument._repr_html_()
         assert "; run this cell to touch it (on the site, allow scripts): " in repr(instrument)
         assert f"<p>{instrument!r}</p></div><script>" in text
-    assert "6 of 24 outputs see their future" in repr(LeakLab())
-    assert "leave 0.37 of a wave" in repr(KernelBench())
-    assert shipped_attention("transformer", "To be, or not to be")[0, 0, -1].argmax() == 18
-    assert "of “To be, or not to be” reads itself most" in repr(ReadingLamp())
     gate = LanguageModel.from_pretrained("dense-gmlp").state_dict()["body.0.gate.weight"]
     back = 18 - gate[18, :19].abs().argmax()
-    assert f"; in block 1 of the dense-gmlp that ships, it reads the one {back} back most" in repr(ReadingLamp())
-    assert "block 1" not in repr(ReadingLamp("attention"))
-    with pytest.raises(ValueError, match="mechanism is 'rnn'; expected one of 'attention'"):
+    assert f"it reads the one {back} back most" in repr(ReadingLamp())
+    with pytest.raises(ValueError, match="mechanism is 'rnn'; expected"):
         LeakLab("rnn")
 
 
@@ -570,9 +455,3 @@ def test_an_instrument_leaves_the_readers_random_numbers_alone():
     after = torch.rand(1)
     torch.manual_seed(0)
     assert torch.equal(after, torch.rand(1))
-
-
-def test_the_scripts_are_small():
-    for name in INSTRUMENTS:
-        assert len(gzip.compress(script(name).encode())) < 8_000
-    assert not [file.name for file in FOLDER.glob("*.js") if file.stem not in (*INSTRUMENTS, "instruments")]

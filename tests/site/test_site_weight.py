@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -11,9 +12,9 @@ from tools.make import browser
 SITE = Path(__file__).parents[2] / "_build" / "html"
 SLOWER = 4  # times: the processor
 LINE = {"offline": False, "latency": 40, "downloadThroughput": 1.6e6, "uploadThroughput": 1.6e6}  # ms, bytes a second
-# Until the largest text is there, as a multiple of what a page of two lines takes on the same machine: 2.3 s where that
-# takes 330 ms. And Chromium's layout shift.
-READABLE, SHIFT = 7, 0.02
+# Until the largest text is there, by the median, as a multiple of what a page of two lines takes on the same machine:
+# 3 to 4 where nothing else runs. And Chromium's layout shift.
+READABLE, SHIFT = 6, 0.02
 TWO_LINES = "404.html"
 FIRST, REQUESTS, ALL = 500_000, 30, 650_000  # bytes on the wire before scrolling; requests; bytes at the end
 WATCH = """
@@ -62,9 +63,9 @@ def first_visit(chromium, address, width):
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("path", ["notebooks/05-gmlp.html"])
 def test_a_first_visit_is_quick_steady_and_light(chromium, home, path, width):
-    seen, plain, readable = {}, [], []
-    while not readable or (
-        min(readable) > READABLE * min(plain) and len(readable) < 5
+    plain, readable = [], []
+    while len(readable) < 3 or (
+        median(readable) > READABLE * median(plain) and len(readable) < 7
     ):  # again if the machine was busy
         plain.append(first_visit(chromium, f"{home}/{TWO_LINES}", width)["readable"])
         seen = first_visit(chromium, f"{home}/{path}", width)
@@ -73,4 +74,4 @@ def test_a_first_visit_is_quick_steady_and_light(chromium, home, path, width):
     assert seen["requests"] <= REQUESTS
     assert seen["all"] <= ALL
     assert seen["shift"] < SHIFT
-    assert 0 < min(readable) <= READABLE * min(plain)
+    assert 0 < median(readable) <= READABLE * median(plain)

@@ -1,8 +1,7 @@
-"""What the book changes of its theme: menus, the sidebar, links under the mouse, code, what it publishes."""
+"""What the book changes of its theme: menus, the sidebar, links under the mouse, code."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import nbformat
@@ -11,7 +10,6 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
 from tools.make import browser
-from tools.site import finish
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -81,25 +79,6 @@ def test_without_a_script_code_has_colors_and_the_bar_hides_what_is_below(chromi
     page.close()
 
 
-def test_what_nobody_asks_for_is_not_published():
-    static = SITE / "_static"
-    assert [path.name for path in static.rglob("*.html")] == []
-    assert [path.name for path in static.rglob("*") if "bootstrap.js" in path.name or path.suffix == ".map"] == []
-    theme = (static / "scripts" / "pydata-sphinx-theme.js").read_text(encoding="utf-8")
-    assert finish.CALMED in theme
-    assert finish.STOPS_AT_BOXES not in theme
-    parts = ("page", "layout", "annotated", "previews")
-    together = [path.name for path in static.iterdir() if path.stem in parts and path.suffix in (".css", ".js")]
-    assert together == ["page.js"]  # the others come as one file
-
-
-@pytest.mark.parametrize("page", ["book/index.html", "notebooks/02-primer-ez.html", "book/source/hourglass.html"])
-def test_a_page_asks_for_one_style_sheet_of_the_book_and_one_script_that_waits(page):
-    text = (SITE / page).read_text(encoding="utf-8")
-    assert len(re.findall(r'href="[^"]*_static/book-\w+\.css"', text)) == 1
-    assert len(re.findall(r'<script defer src="[^"]*_static/book-\w+\.js"', text)) == 1
-
-
 def test_code_says_its_size_and_has_no_spans_without_a_color():
     page = BeautifulSoup((SITE / "notebooks" / "04-hourglass.html").read_text(encoding="utf-8"), "html.parser")
     blocks = page.select(".bd-article div.highlight > pre")
@@ -109,7 +88,7 @@ def test_code_says_its_size_and_has_no_spans_without_a_color():
         if block.select_one(".line"):
             continue  # of an annotated block, whose lines go on
         assert block.span["style"] == f"--lines: {len(lines)}; --columns: {max(map(len, lines))}"
-        assert [span for span in block.select(":is(.n, .nn, .p, .w)") if not span.find_parent("a")] == []
+        assert block.select(":is(.n, .nn, .p, .w)") == []
     assert len([block for block in blocks if block.select_one(".lines")]) > 40
     shown = {block.get_text() for block in blocks}
     notebook = nbformat.read(ROOT / "notebooks" / "04-hourglass.ipynb", 4)

@@ -1,1 +1,1 @@
-"""What `make` does besides notebooks and site: zip, pictures, the address, the math font."""
+"""What `make` does besides notebooks and site: one page, zip, pictures, the address, fonts."""

@@ -1,4 +1,4 @@
-"""Browsers that look at the built book: shared by the tests of the site, the PDF and the pictures."""
+"""Browsers that look at the built book: shared by the tests of the site and the pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, Playwright
 
 WIDE, NARROW = 1280, 400  # CSS pixels: a laptop, a phone
-OF_CODE = ("_modules/", "book/api/", "book/source/")  # pages of one kind each
+ONE_KIND = ("book/api/", "book/source/", "notebooks/studies/")  # folders of pages of one kind each
 
 # One process without a sandbox, so that it also runs in a container; the rest keeps the browser itself off the network.
 FLAGS = [
@@ -60,8 +60,8 @@ def pages(site: Path) -> list[str]:
 
 
 def one_of_each(pages: list[str]) -> list[str]:
-    """The pages, but of those that one template makes of code, the first alone."""
-    made = {page: next((folder for folder in OF_CODE if page.startswith(folder)), page) for page in pages}
+    """The pages, but of those that are of one kind, the first alone."""
+    made = {page: next((folder for folder in ONE_KIND if page.startswith(folder)), page) for page in pages}
     return list({template: page for page, template in reversed(made.items())}.values())
 
 

@@ -3,17 +3,14 @@
     python -m tools.make.screenshots [page ...] --out DIR    full pages, wide and narrow, light and dark, to look at
     python -m tools.make.screenshots --stored                those that the README and links to the book show
 
-Pages are named as under _build/html, such as notebooks/02-primer-ez.html. A stored picture carries a hash of the text
-that it shows, so that a test can say when it is older than its page.
+Pages are named as under _build/html, such as notebooks/02-primer-ez.html.
 """
 
 import argparse
-import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from bs4 import BeautifulSoup
-from PIL import Image, PngImagePlugin
+from PIL import Image
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from tools.make import browser
@@ -24,31 +21,19 @@ FOLDER = ROOT / "book" / "static"
 
 
 class Stored(NamedTuple):
-    """What a picture shows: a page, the elements whose text it depends on, the first of which is at its top."""
+    """What a picture shows: a page, from an element on."""
 
     page: str
-    shows: str
+    top: str
     width: int
     height: int
     scale: float
 
 
 STORED = {
-    "preview.png": Stored("book/index.html", ".bd-article > section > :is(h1, p, .leak-lab)", 944, 504, 1.25),
-    "page.png": Stored("notebooks/02-primer-ez.html", "#eq-2-3, #eq-2-3 ~ *", 1280, 800, 1),
+    "preview.png": Stored("book/index.html", ".bd-article h1", 944, 504, 1.25),
+    "page.png": Stored("notebooks/02-primer-ez.html", "#eq-2-3", 1280, 800, 1),
 }
-
-
-def shown(stored: Stored, site: Path = SITE) -> str:
-    """A hash of the text that a stored picture shows, as the page has it now."""
-    page = BeautifulSoup((site / stored.page).read_text(encoding="utf-8"), "html.parser")
-    text = " ".join(" ".join(element.get_text().split()) for element in page.select(stored.shows))
-    return hashlib.sha256(f"{text} {stored}".encode()).hexdigest()[:16]
-
-
-def hash_in(path: Path) -> str | None:
-    """The hash that a stored picture carries."""
-    return Image.open(path).info.get("shows")
 
 
 def store(chromium: Browser, address: str) -> None:
@@ -57,14 +42,12 @@ def store(chromium: Browser, address: str) -> None:
         tab = chromium.new_page(viewport=size, device_scale_factor=stored.scale, reduced_motion="reduce")
         browser.visit(tab, f"{address}/{stored.page}")
         tab.evaluate("document.querySelectorAll('details.answer').forEach(e => { e.open = true; })")
-        tab.locator(stored.shows).first.evaluate("e => scrollTo({top: e.offsetTop - 64, behavior: 'instant'})")
+        tab.locator(stored.top).first.evaluate("e => scrollTo({top: e.offsetTop - 64, behavior: 'instant'})")
         tab.wait_for_timeout(500)
         path = FOLDER / name
         tab.screenshot(path=path)
         tab.close()
-        note = PngImagePlugin.PngInfo()
-        note.add_text("shows", shown(stored))
-        Image.open(path).convert("RGB").quantize(128).save(path, pnginfo=note, optimize=True)
+        Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
         print(path.relative_to(ROOT))
 
 
@@ -84,7 +67,7 @@ def look(chromium: Browser, address: str, pages: list[str], out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", help="default: every page but the listings of source code")
+    parser.add_argument("pages", nargs="*", help="default: every page")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--out", type=Path, help="folder for the pictures")
     where.add_argument("--stored", action="store_true", help="make the stored pictures, in book/static")
@@ -94,7 +77,7 @@ def main() -> None:
         if arguments.stored:
             store(chromium, address)
         else:
-            pages = arguments.pages or [p for p in browser.pages(SITE) if not p.startswith("_modules")]
+            pages = arguments.pages or browser.pages(SITE)
             look(chromium, address, pages, arguments.out)
         chromium.close()
 

@@ -135,8 +135,8 @@ def imports(name: str) -> set[str]:
 def explanations() -> dict[str, Explanation]:
     """Where the names of the package are explained: where a chapter first defines one, with its docstring's equations.
 
-    Studies come after the chapters. If none does: where prose first has it in backquotes; else, where a cell that is
-    not folded first uses it after the chapter has imported it from the package, or any cell, if it is of ``figures``.
+    Studies come after the chapters. If none does: where prose first has it in backquotes; else, where a cell first uses
+    it after the chapter has imported it, or the module that it is of, from the package.
     """
     defined: dict[str, Explanation] = {}
     mentioned: dict[str, Explanation] = {}
@@ -146,13 +146,11 @@ def explanations() -> dict[str, Explanation]:
         for node in cell.definitions():
             equations = NUMBER.findall(ast.get_docstring(node) or "")
             defined.setdefault(node.name, Explanation("Built", cell.section, equations))
-        if not cell.is_code:
-            for word in BACKQUOTED.findall(cell.node.source):
-                mentioned.setdefault(word, Explanation("Explained", cell.section, []))
-        else:
-            for part in ast.walk(cell.tree):
-                if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "figures":  # most are folded
-                    used.setdefault(part.attr, Explanation("Used", cell.section, []))
-                elif isinstance(part, ast.Name) and cell.is_teaching and part.id in imported:
-                    used.setdefault(part.id, Explanation("Used", cell.section, []))
+        for word in [] if cell.is_code else BACKQUOTED.findall(cell.node.source):
+            mentioned.setdefault(word, Explanation("Explained", cell.section, []))
+        for part in ast.walk(cell.tree):
+            if isinstance(part, ast.Attribute) and ast.unparse(part.value) in imported:
+                used.setdefault(part.attr, Explanation("Used", cell.section, []))
+            elif isinstance(part, ast.Name) and part.id in imported:
+                used.setdefault(part.id, Explanation("Used", cell.section, []))
     return used | mentioned | defined

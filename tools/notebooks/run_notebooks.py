@@ -150,6 +150,12 @@ def written(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook).rstrip("\n") + "\n"
 
 
+def bring_in_step(name: str) -> None:
+    """Write the notebook of a text whose code is as it was."""
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    path.write_text(written(with_kept_outputs(name)), encoding="utf-8")
+
+
 def differences(name: str) -> list[str]:
     """What is wrong between a text and its notebook; empty when they agree."""
     path = ROOT / "notebooks" / f"{name}.ipynb"
@@ -181,11 +187,11 @@ def main() -> None:
         if arguments.check:
             problems += untitled(name) + differences(name)
             continue
-        path = ROOT / "notebooks" / f"{name}.ipynb"
         if arguments.text:
-            path.write_text(written(with_kept_outputs(name)), encoding="utf-8")
+            bring_in_step(name)
             problems += untitled(name)
             continue
+        path = ROOT / "notebooks" / f"{name}.ipynb"
         notebook = source(name)
         seconds, peak = execute(notebook, name)
         notebook = canonical(notebook)

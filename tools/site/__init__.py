@@ -14,26 +14,25 @@ from typing import Any
 
 from tools.site import (
     annotate,
+    assets,
     cells,
     check,
     code,
     colab_runs,
     contents,
-    costs,
-    dots,
-    finish,
     images,
     landing,
     links,
-    loads,
     math,
     meta,
     models,
     nulls,
     one_token,
     pages,
+    policy,
     previews,
     questions,
+    references,
     search,
     source,
     tables,
@@ -47,24 +46,22 @@ def others() -> None:
 
 
 STEPS: dict[str, list[Callable[..., Any]]] = {
-    "config-inited": [others, meta.find_address],
-    "builder-inited": [code.take_every_page_as_changed, others, dots.draw, search.begin],
-    "env-get-outdated": [others, code.read_every_page],
+    "config-inited": [others, meta.find_address, source.lead_to_pages, pages.write_stubs],
+    "builder-inited": [others, search.begin, assets.put_together],
     "env-purge-doc": [others, links.forget],
     # A page is read.
     "source-read": [
         others,
         pages.fill_page,
         landing.fill,
-        costs.fill,
         nulls.fill,
-        dots.fill,
         source.fill,
     ],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
     "doctree-read": [
-        cells.fold_cells,  # before codeautolink reads the code
+        cells.fold_cells,
         cells.take_captions,
+        images.take_vectors,
         cells.close_answers,  # with their captions
         questions.ask,
         others,
@@ -77,51 +74,52 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         tables.name_rows,
         tables.set_minus_signs,
         widths.mark_wide,
-        code.add_short_ids,
-        source.lead_to_pages,
     ],
-    # All pages are read.
-    "env-updated": [code.add_module_paths, code.keep_own_names, others],  # before codeautolink takes the names
     # A page is written.
-    "missing-reference": [others, code.resolve_short_name],
+    "missing-reference": [others, references.resolve_short_name],
     "doctree-resolved": [
         others,
         links.link_mentions,
         search.collect,  # what the glossary leads to is linked by then
         terms.link_terms,
     ],
-    "html-collect-pages": [source.list_no_more, others, search.add_search_page],
+    "html-collect-pages": [others, search.add_search_page],
     "html-page-context": [
         others,
         contents.move_contents,
         tables.stack_tables,
-        loads.add,
         colab_runs.tell,
-        meta.describe_page,
+        meta.title_landing,
         models.fill_page,
         one_token.fill,
+        annotate.annotate,
+        images.size_images,
+        code.lighten,
+        math.keep_together,
+        assets.choose,  # what the page needs by now
     ],
     # All pages are written.
     "build-finished": [
         meta.write_extra_pages,  # the root as well, before sphinx-external-toc would write a bare one
-        code.show_linked_code,
-        others,  # codeautolink writes its links
-        code.show_all,
-        annotate.annotate,
+        others,
         landing.write_instrument,
         search.write_sections,
         models.write_weights,
-        images.size_images,
         previews.write,
-        finish.finish,  # when nobody else will write into pages
+        policy.write,  # when nobody else will write into pages
         check.check_links,
     ],
 }
 MIDDLE = 500  # the priority of who asks for none
 
 
+def collect_again(app: Any, error: Exception | None) -> None:
+    gc.enable()
+
+
 def setup(app: Any) -> dict[str, bool]:
-    gc.disable()  # the build is short, and looking for cycles in its trees of nodes took a sixth of its time
+    gc.disable()  # until the build has ended: to look for cycles in trees of nodes takes a third of its time
+    app.connect("build-finished", collect_again)
     app.add_directive("annotated-source", source.AnnotatedSource)
     app.add_html_math_renderer("mathml", (math.inline, None), (math.display, None))
     for event, steps in STEPS.items():

@@ -10,9 +10,9 @@ An author writes a comment between the equation's sentence and the cell, which n
 ``join 2 cells`` takes two cells, and ``join (1.4)`` an equation that stands earlier: a copy of it stands here.
 
 What is notable:
-- a symbol is LaTeX, a name Python; `` & `` joins several; `marks` says what they find;
+- a symbol is LaTeX, a name Python; `` & `` joins several; `pairs` says what they find;
 - what is not found is a warning, which ``-W`` makes an error;
-- the columns are made when a page is read, the marks when it is written and its code has its colors and links;
+- the columns are made when a page is read, the marks when it is written and its code has its colors;
 - without scripts the lines below symbols and names are there, and the key in words.
 """
 
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import html
 import re
-from pathlib import Path
 from typing import Any
 
 from bs4 import BeautifulSoup
@@ -28,8 +27,8 @@ from docutils import nodes
 from sphinx.util import logging
 
 from tools.notebooks.folding import NUMBER
-from tools.site.marks import MOST, NotFoundError, Pair, mark_code, mark_symbols, marks_of, pairs_of
 from tools.site.math import TAG, convert
+from tools.site.pairs import MOST, NotFoundError, Pair, mark_code, mark_symbols, marks_of, pairs_of
 
 COMMENT = re.compile(
     rf"<!-- join(?: \((?P<number>{NUMBER})\))?(?: (?P<cells>[2-9]) cells)?\n(?P<pairs>.*?)-->\s*", re.DOTALL
@@ -156,20 +155,16 @@ def annotated(body: str, text: str, number: str, dealt: dict[str, int]) -> str:
     return str(block)
 
 
-def annotate(app: Any, error: Exception | None) -> None:
-    """Mark symbols and names in finished pages, whose code has its links."""
-    if error is not None or app.builder.name != "html":
-        return
-    for page in Path(app.outdir, "notebooks").rglob("*.html"):
-        dealt: dict[str, int] = {}
+def annotate(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Mark symbols and names in a page, whose code has its colors."""
+    dealt: dict[str, int] = {}
 
-        def block(match: re.Match[str], page: str = page.stem, dealt: dict[str, int] = dealt) -> str:
-            try:
-                return annotated(match["body"], match["pairs"], match["number"], dealt)
-            except NotFoundError as problem:
-                log.warning("%s: the block of (%s) %s", page, match["number"], problem)
-                return match["body"]
+    def block(match: re.Match[str]) -> str:
+        try:
+            return annotated(match["body"], match["pairs"], match["number"], dealt)
+        except NotFoundError as problem:
+            log.warning("%s: the block of (%s) %s", pagename, match["number"], problem)
+            return match["body"]
 
-        text = page.read_text(encoding="utf-8")
-        if BLOCK.search(text):
-            page.write_text(BLOCK.sub(block, text), encoding="utf-8")
+    if "body" in context:
+        context["body"] = BLOCK.sub(block, context["body"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
+from posixpath import dirname, normpath
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,9 +24,10 @@ log = logging.getLogger(__name__)
 
 def broken_links(site: Path) -> list[str]:
     """``page: link`` for each link within the site that leads nowhere."""
-    pages = [path for path in site.rglob("*.html") if "_static" not in path.relative_to(site).parts]
-    texts = {path: CODE.sub("", path.read_text(encoding="utf-8")) for path in pages}
-    ids = {path: {unescape(name) for name in ID.findall(text)} for path, text in texts.items()}
+    files = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
+    pages = [file for file in sorted(files) if file.endswith(".html") and not file.startswith("_static/")]
+    texts = {page: CODE.sub("", (site / page).read_text(encoding="utf-8")) for page in pages}
+    ids = {page: {unescape(name) for name in ID.findall(text)} for page, text in texts.items()}
     found = []
     for page, text in texts.items():
         for link in sorted(set(LINK.findall(text))):
@@ -33,14 +35,14 @@ def broken_links(site: Path) -> list[str]:
                 continue
             address, _, anchor = unescape(link).partition("#")
             file = unquote(address.split("?")[0])
-            target = (page.parent / file).resolve() if file else page
+            target = normpath(f"{dirname(page)}/{file}").lstrip("/") if file else page
             leads = anchor in ("", "top") or target not in ids or unquote(anchor) in ids[target]
-            if not (target.exists() and leads):
-                found.append(f"{page.relative_to(site)}: {link}")
+            if not (target in files and leads):
+                found.append(f"{page}: {link}")
     return found
 
 
 def check_links(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
-        for link in broken_links(Path(app.outdir).resolve()):
+        for link in broken_links(Path(app.outdir)):
             log.warning("a link leads nowhere: %s", link)

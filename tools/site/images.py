@@ -11,23 +11,20 @@ import base64
 import hashlib
 import os
 import re
-import shutil
 import struct
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from docutils import nodes
 
 from tools.notebooks.pictures import VECTORS
 
 IMAGE = re.compile(r'<img (?![^>]*\bwidth=")([^>]*)>')
 STYLE = re.compile(r' style="width: (\d+)px; height: (\d+)px;"')  # MyST-NB's: it would squash pictures on a phone
 SOURCE = re.compile(r'src="(?:data:image/png;base64,([^"]{32})|([^":]*_images/[^"]*\.png))')
-PNG = re.compile(r"_images/([^\"]*\.png)")
 WITHIN = re.compile(r"data:image/png;base64,([\w+/]{200,}={0,2})")
 EAGER = re.compile(r"<img (?![^>]*\bloading=)(?=[^>]*_images/)")
-FIGURE = re.compile(
-    r'<figure[^>]*\bid="(fig-[s\d-]+)"[^>]*>(?:(?!</figure>).)*?<img [^>]*\bsrc="([^"]*\.png)"', re.DOTALL
-)
 
 
 def sized(page: Path, match: re.Match[str]) -> str:
@@ -56,32 +53,16 @@ def apart(page: Path, text: str, images: Path) -> str:
     return EAGER.sub('<img loading="lazy" ', WITHIN.sub(file, text))
 
 
-def with_vectors(page: Path, text: str, replaced: set[Path]) -> str:
-    """The page with the SVGs that are stored; the PNGs that it no longer shows are noted."""
-
-    def vector(match: re.Match[str]) -> str:
-        drawn, stored = (page.parent / match[2]).resolve(), VECTORS / f"{match[1]}.svg"
-        if not stored.exists():
-            return match[0]
-        shutil.copyfile(stored, drawn.with_name(stored.name))
-        replaced.add(drawn)
-        return match[0].replace(drawn.name, stored.name)
-
-    return FIGURE.sub(vector, text)
+def take_vectors(app: Any, doctree: nodes.document) -> None:
+    """Show the SVGs that are stored in the place of the PNGs that came with the notebook."""
+    for figure in doctree.findall(nodes.figure):
+        image = figure.next_node(nodes.image)
+        vector = VECTORS / f"{figure['ids'][0]}.svg" if figure["ids"] else VECTORS
+        if image is not None and vector.is_file():
+            image["uri"] = f"/{vector.relative_to(app.srcdir)}"
 
 
-def size_images(app: Any, error: Exception | None) -> None:
-    if error or app.builder.name != "html":
-        return
-    replaced: set[Path] = set()
-    shown: set[str] = set()
-    for page in Path(app.outdir).glob("[bn]*/**/*.html"):  # book/ and notebooks/
-        text = page.read_text(encoding="utf-8")
-        made = IMAGE.sub(partial(sized, page), text)
-        made = with_vectors(page, apart(page, made, Path(app.outdir) / "_images"), replaced)
-        shown |= set(PNG.findall(made))
-        if made != text:
-            page.write_text(made, encoding="utf-8")
-    for png in replaced:  # a PNG is named by its bytes: two figures may share one
-        if png.name not in shown:
-            png.unlink(missing_ok=True)
+def size_images(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    if "body" in context:
+        page = Path(app.builder.get_outfilename(pagename))
+        context["body"] = apart(page, IMAGE.sub(partial(sized, page), context["body"]), Path(app.outdir, "_images"))

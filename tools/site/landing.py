@@ -44,7 +44,6 @@ SHORTENING = [  # those of a minute at 1,024 in Table S3.2
     *((HOURGLASS, f"baseline, {n} layers") for n in (2, 3, 4, 8)),
     *((f"hourglass, factor {k}", HOURGLASS) for k in ("2", "8", "4, attention")),
 ]
-MARKUP = re.compile(r"\[([^\]]+)\]\([^)]*\)|[*`]")
 
 
 class Finding(NamedTuple):
@@ -153,16 +152,6 @@ def minutes(name: str) -> int:
     return int(found[1])
 
 
-def first_sentence(name: str) -> str:
-    """The first sentence below a chapter's title, without markup."""
-    paragraph = chapters.prose(name).split("\n\n")[1]
-    return MARKUP.sub(lambda m: m[1] or "", re.split(r"(?<=[.?!])\s", paragraph)[0])
-
-
-def card(name: str) -> dict[str, str]:
-    return {"question": "", "answer": first_sentence(name)} | SAYS["cards"].get(name, {})
-
-
 def colab(name: str, words: str, **attributes: str) -> str:
     """A link that opens a notebook in Colab; empty while the repository has no address."""
     if not (address := repository.known()):
@@ -181,14 +170,12 @@ def cards() -> str:
     for name in in_the_book():
         number, title = chapters.title(name)
         title = title.replace("'", "’")  # as Sphinx sets it elsewhere
-        says = card(name)
+        says = SAYS["cards"][name]
         in_colab = colab(name, "Colab", aria_label=f"Chapter {number} in Colab")
         items.append(
             f'<li>{emblem(name)}<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
-            + (f'<p class="question">{html.escape(says["question"])}</p>' if says["question"] else "")
-            + f'<p>{html.escape(says["answer"])}</p><p class="more">'
-            + " · ".join(filter(None, (f"{minutes(name)} minutes to read", in_colab)))
-            + "</p></li>"
+            f'<p class="question">{html.escape(says["question"])}</p><p>{html.escape(says["answer"])}</p>'
+            '<p class="more">' + " · ".join(filter(None, (f"{minutes(name)} minutes to read", in_colab))) + "</p></li>"
         )
     return f'<ul class="chapter-cards">{"".join(items)}</ul>'
 

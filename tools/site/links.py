@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -20,16 +18,14 @@ from sphinx import addnodes
 from sphinx.util import logging
 
 from tools.make import repository
-from tools.notebooks import folding
+from tools.notebooks import folding, tested
 
-ROOT = Path(__file__).parents[2]
 TAG = re.compile(rf"\\tag\{{({folding.NUMBER})\}}")
 TITLE = re.compile(rf"(?P<kind>Section|Exercise)? ?(?P<number>{folding.NUMBER})(?=[:. ])")
 NUMBER = r"S?[1-9]\d?\.[1-9]\d?(?![\d.]*\d)"
 MORE = r"(?:(?:,|,? and|,? or| to|–)\s?" + NUMBER + r")*"
 MENTION = re.compile(rf"\({NUMBER}(?:(?:,|–)\s?{NUMBER})*\)|\b(?:Figure|Table|Section|Exercise)s?\s{NUMBER}{MORE}")
 TEST = re.compile(r"(?:tests/\w+/)?(?P<file>test_\w+\.py)(?:::(?P<member>test_\w+))?|(?P<name>test_\w+)")
-DEFINITION = re.compile(r"^def (test_\w+)", re.MULTILINE)
 CLOSED = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.reference, nodes.title, nodes.raw)
 log = logging.getLogger(__name__)
 
@@ -137,20 +133,6 @@ def lead_out(app: Any, doctree: nodes.document) -> None:
             row += [nodes.Text(" · "), nodes.reference("", words, refuri=link, internal=False)]
 
 
-@cache
-def tests() -> dict[str, tuple[str, int]]:
-    """File and line of each test, by ``name`` and ``file::name``; and of each file, by its name."""
-    found: dict[str, tuple[str, int]] = {}
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        text, file = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
-        found[path.name] = (file, 0)
-        for match in DEFINITION.finditer(text):
-            place = (file, text.count("\n", 0, match.start()) + 1)
-            found.setdefault(match[1], place)
-            found[f"{path.name}::{match[1]}"] = place
-    return found
-
-
 def in_repository(file: str, line: int = 0) -> str:
     """The address of a file there, or of a line in it; empty while the repository has none."""
     address = repository.known()
@@ -170,10 +152,10 @@ def link_tests(app: Any, doctree: nodes.document) -> None:
         if not match or isinstance(literal.parent, nodes.reference):
             continue
         name = "::".join(part for part in match.groups() if part)
-        if name not in tests():
+        if name not in tested.places():
             log.warning("no test is called %s", literal.astext(), location=literal)
             continue
-        if address := in_repository(*tests()[name]):
+        if address := in_repository(*tested.places()[name]):
             reference = nodes.reference("", "", refuri=address, internal=False)
             literal.replace_self(reference)
             reference += literal

@@ -2,8 +2,9 @@ r"""On the site: math as MathML, made when the book is built. No script sets it,
 
 What is notable:
 - numbers stand in a column of their own, as links to the equation that they name;
-- a browser does not break a formula: what a ``\\qquad`` parts may stand below each other where a page is narrow;
-- the font is made by math_font.py.
+- a browser breaks lines on both sides of a formula, before its full stop too: what touches one stays with it;
+- it does not break a formula itself: what a ``\\qquad`` parts may stand below each other where a page is narrow;
+- the font is made by tools/make/fonts.py.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ TAG = re.compile(r"\s*\\tag\{([^}]*)\}")
 TOKEN = re.compile(
     r"\\(?:begin|end)\{\w+\*?\}|\\(?:left|right)(?![a-z])|\\q?quad(?![a-z])|\\.|[{}]|[^\\{}]+", re.DOTALL
 )
+TOUCHED = re.compile(r"([(\[“‘]?)(<math>(?:(?!</math>).)*</math>)([^\s<>]*)", re.DOTALL)
 LONG = 40  # characters: browsers do not break a formula within a line, so a longer one scrolls on a phone
 convert = LatexToMathML().convert_with_local_state
 log = logging.getLogger(__name__)
@@ -66,3 +68,12 @@ def display(self: Any, node: nodes.math_block) -> None:
         self.body.append(f'<a class="eqno" href="#{node.get("number_of") or node["ids"][0]}">({tag[1]})</a>')
     self.body.append("</div>\n")
     raise nodes.SkipNode
+
+
+def kept_together(match: re.Match[str]) -> str:
+    return f'<span class="kept">{match[0]}</span>' if match[1] or match[3] else match[0]
+
+
+def keep_together(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    if "body" in context:
+        context["body"] = TOUCHED.sub(kept_together, context["body"])

@@ -1,7 +1,8 @@
 """On the site: what pages say that is known from the chapters and the package, so that nobody has to keep it in step.
 
 - ``<!-- exercises -->`` in a page becomes the exercises of each chapter; ``<!-- modules -->`` the documented modules.
-- Each entry of the package's pages ends with the section that explains it, or that first uses it.
+- Each module of the package has a page, ``book/api/NAME.md``, which is made anew in each build.
+- An entry of the package's pages ends with the section that explains it, or that first uses it, if one does.
 """
 
 from __future__ import annotations
@@ -9,101 +10,23 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import import_module
+from inspect import isclass
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from tools.notebooks import chapters, run_notebooks
+import efficient_transformers
+from tools.notebooks import chapters, folding, run_notebooks
 
 ROOT = Path(__file__).parents[2]
+API = ROOT / "book" / "api"
 PACKAGE = "efficient_transformers"
-DOCUMENTED = re.compile(r"automodule:: ([\w.]+)")
 FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in the order of the page
 DIFFICULTIES = ("easy", "medium", "hard")
-TAUGHT_AS = {  # the names of the plain forms that a chapter builds
-    "rotate": "turn_pairs",
-    "MultiHeadAttention": "PlainAttention",
-    "FeedForward": "PlainFeedForward",
-    "TransformerLayer": "PlainLayer",
-    "LearnedPositions": "AddedPositions",
-    "LanguageModel": "PlainLanguageModel",
-    "generate": "write_on",
-    "Cache": "GrowingCache",
-    "leak_map": "influence",
-    "SquaredReLU": "squared_relu",
-    "CausalDepthwiseConv": "causal_depthwise_conv",
-    "MultiDConvHeadAttention": "EZAttention",
-    "SharedQueryKeyAttention": "QueriesFromKeys",
-    "PrimerNorm": "ReleasedNorm",
-    "PrimerLayer": "NormAfterLayer",
-    "AvgPoolShortening": "MeanShortening",
-    "LinearPoolingShortening": "ProjectedShortening",
-    "NaiveUpSampling": "CopyUpSampling",
-    "LinearUpSampling": "ProjectedUpSampling",
-    "CrossAttention": "PlainCrossAttention",
-    "AttentionBasedShortening": "AttentionShortening",
-    "AttentionBasedUpSampling": "AttentionUpSampling",
-    "Hourglass": "PlainHourglass",
-    "SpatialGatingUnit": "SplitGate",
-    "GMLPBlock": "PlainBlock",
-    "TinyAttention": "OneSmallHead",
-    "toeplitz": "full",
-}
-SECTIONS = {  # what a chapter explains without the package's name
-    "causal_mask": "1.2",
-    "Metrics": "1.7",
-    "Vocabulary": "1.6",
-    "parameter_groups": "1.7",
-    "muon": "6.5",
-    "PrimerEZFamily": "2.5",
-    "PrimerFamily": "3.5",
-    "ShiftRight": "4.2",
-    "Shortening": "4.3",
-    "GMLPFamily": "5.2",
-}
-MODULES = {  # for the other entries of a module: a section, or the page that is about what it does
-    "attention": "1.4",
-    "checkpoint": "scaling-out",
-    "compare": "7.6",
-    "corpus": "1.6",
-    "cost": "4.8",
-    "decoding": "1.9",
-    "diagrams": "1.5",
-    "digits": "S4.11",
-    "evaluation": "1.7",
-    "evidence": "6.1",
-    "execution": "scaling-out",
-    "explorer": "1.10",
-    "factors": "6.7",
-    "family": "2.5",
-    "fast": "2.11",
-    "figures": "how-this-book-is-made",
-    "files": "scaling-out",
-    "generation": "1.9",
-    "hf": "scaling-out",
-    "hourglass": "4.5",
-    "inspection": "1.5",
-    "instruments": "1.8",
-    "judgment": "7.7",
-    "labml": "from-labml",
-    "logs": "scaling-out",
-    "masking": "S4.10",
-    "models": "1.6",
-    "plan": "7.6",
-    "pretrained": "write-with-it",
-    "protocol": "6.7",
-    "rules": "6.7",
-    "runs": "write-with-it",
-    "saving": "write-with-it",
-    "screening": "7.3",
-    "sides": "7.8",
-    "sources": "6.7",
-    "subwords": "scaling-out",
-    "records": "S2.1",
-    "tokens": "scaling-out",
-    "transformer": "1.6",
-    "trials": "6.7",
-}
+BUILT_AS = re.compile(r"The book builds it as ``(\w+)``")
+PLACE = re.compile(rf"\((?P<equation>{folding.NUMBER})\)|Section (?P<section>{folding.NUMBER})")
+CODE = re.compile(r"\{(?:class|func)\}`(\w+)`")
 
 
 def exercises() -> str:
@@ -120,29 +43,69 @@ def exercises() -> str:
     return "\n\n".join(parts)
 
 
-def documented(page: Path) -> ModuleType:
-    """The module that a page of the package is about."""
-    return import_module(DOCUMENTED.findall(page.read_text(encoding="utf-8"))[0])
+@cache
+def documented() -> dict[str, ModuleType]:
+    """The modules that have a page of the package, by its name."""
+    homes = [import_module(f"{PACKAGE}.{folder}".rstrip(".")) for folder in FOLDERS]
+    return {
+        info.name: import_module(f"{home.__name__}.{info.name}")
+        for home in homes
+        for info in iter_modules(home.__path__)
+        if info.name not in FOLDERS and not info.name.startswith("_")
+    }
 
 
-def rank(folder: str) -> int:
-    """The place of a folder of the package on its page."""
-    return FOLDERS.index(folder.removeprefix(PACKAGE).removeprefix("."))
+def entries(module: ModuleType) -> dict[str, Any]:
+    """What the page of a module lists: all that it exports, or all classes and functions but checks."""
+    exported = getattr(module, "__all__", vars(module))
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if name in exported and not name.startswith(("_", "check_")) and callable(value) and value.__doc__
+        if getattr(value, "__module__", "").startswith(module.__name__)
+    }
+
+
+def stub(name: str) -> str:
+    """The page of a module, whose entries have the names by which a reader imports them."""
+    module = documented()[name]
+    lines = [f".. automodule:: {module.__name__}"]
+    exported = {
+        entry for entry, value in entries(module).items() if getattr(efficient_transformers, entry, None) is value
+    }
+    if exported:
+        lines += ["   :no-members:", ""]
+        for entry, value in sorted(entries(module).items(), key=lambda item: item[0] not in exported):
+            home = PACKAGE if entry in exported else module.__name__
+            lines.append(f".. auto{'class' if isclass(value) else 'function'}:: {home}.{entry}")
+            if isclass(value) and any(base.__module__.startswith(PACKAGE) for base in value.__bases__):
+                lines.append("   :show-inheritance:")
+    return "\n".join([f"# {name}", "", "```{eval-rst}", *lines, "```", ""])
+
+
+def write_stubs(app: Any, config: Any) -> None:
+    """A page for each module, before the table of contents is read; what is as it was stays untouched."""
+    API.mkdir(exist_ok=True)
+    for path in API.glob("*.md"):
+        if path.stem not in documented():
+            path.unlink()
+    for name in documented():
+        path, text = API / f"{name}.md", stub(name)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
 
 
 def modules() -> str:
     """For each folder of the package, a table of its modules with the first sentences of their docstrings."""
     tables: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "book" / "api").glob("*.md")):
-        module = documented(path)
+    for name, module in documented().items():
         says = (module.__doc__ or "").strip().splitlines()[0]
         folder = module.__name__.rpartition(".")[0]
-        tables.setdefault(folder, []).append(f"| [{path.stem}](api/{path.name}) | {says.replace(':func:', '')} |")
+        tables.setdefault(folder, []).append(f"| [{name}](api/{name}.md) | {says.replace(':func:', '')} |")
     parts = []
-    for folder in sorted(tables, key=rank):
+    for folder, rows in tables.items():
         about = (import_module(folder).__doc__ or "").strip()
-        head = [f"## {folder}", "", about, "", "| Module | What it is |", "| --- | --- |"]
-        parts.append("\n".join([*head, *tables[folder]]))
+        parts.append("\n".join([f"## {folder}", "", about, "", "| Module | What it is |", "| --- | --- |", *rows]))
     return "\n\n".join(parts)
 
 
@@ -154,21 +117,38 @@ def fill_page(app: Any, docname: str, source: list[str]) -> None:
 
 @cache
 def explanations() -> dict[str, chapters.Explanation]:
-    return chapters.explanations()
+    """Where the book explains a name: as a chapter says, after the papers' page, and before that of labml."""
+    return rows_of("from-labml", 2, 1) | chapters.explanations() | rows_of("papers", 1, 2)
 
 
-def explained(module: str, name: str) -> str:
-    """The sentence that says where the book explains an entry of a module of the package.
+def rows_of(page: str, place: int, code: int) -> dict[str, chapters.Explanation]:
+    """Where the first row of a page's tables that has an entry in one cell says, in another, that it is taught."""
+    sections = {
+        number: cell.section
+        for name in run_notebooks.notebooks()
+        for cell in chapters.cells(name)
+        for number in chapters.TAG.findall("" if cell.is_code else cell.node.source)
+    }
+    found: dict[str, chapters.Explanation] = {}
+    for line in (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8").splitlines():
+        cells = line.strip("|").split("|") if line.startswith("|") else []
+        if len(cells) > max(place, code) and (at := PLACE.search(cells[place])):
+            section = at["section"] or sections[at["equation"]]
+            for name in CODE.findall(cells[code]):
+                found.setdefault(
+                    name, chapters.Explanation("Taught", section, [at["equation"]] if at["equation"] else [])
+                )
+    return found
 
-    Raises:
-        KeyError: if neither a chapter nor the lists above say where.
-    """
-    plain = TAUGHT_AS.get(name)
-    if found := explanations()[plain] if plain else explanations().get(name):
-        equations = "".join(f", ({number})" for number in found.equations)
-        return f"{'Taught' if plain else found.how} in Section {found.section}{equations}."
-    place = SECTIONS.get(name) or MODULES[module]
-    return f"See Section {place}." if place[-1].isdigit() else f"See :doc:`/book/{place}`."
+
+def explained(name: str, doc: str) -> str:
+    """The sentence that says where the book explains an entry of the package, or ""."""
+    plain = BUILT_AS.search(doc)
+    found = explanations().get(plain[1] if plain else name)
+    if not found:
+        return ""
+    equations = "".join(f", ({number})" for number in found.equations)
+    return f"{'Taught' if plain else found.how} in Section {found.section}{equations}."
 
 
 def part_list(lines: list[str]) -> None:
@@ -180,8 +160,5 @@ def part_list(lines: list[str]) -> None:
 def explain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Part an entry's list from its words, and say where the book explains it."""
     part_list(lines)
-    # Plain Sphinx also asks for what a module imports, before it leaves it out.
-    if what in ("class", "function") and name.startswith(f"{obj.__module__}."):
-        _, *inside = obj.__module__.split(".")
-        module = inside[1] if inside[0] in FOLDERS else inside[0]
-        lines += ["", explained(module, name.split(".")[-1]), ""]
+    if what in ("class", "function"):
+        lines += ["", explained(name.split(".")[-1], "\n".join(lines)), ""]

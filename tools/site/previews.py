@@ -15,16 +15,20 @@ import json
 import posixpath
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 
+from tools.site import policy
+
 SHOWN = ("book/", "notebooks/")
 LINK = re.compile(r'<a (?=[^>]*\bhref="(?P<href>[^"]*)")(?P<rest>[^>]*)>(?P<inside>(?:(?!</a>).)*)', re.DOTALL)
-# Links that are no references: to where one is already, to a picture's file, to a listing, within code, on a card.
-NOT = re.compile(r'class="[^"]*\b(headerlink|eqno|code-link|image-reference|sphinx-codeautolink-a)\b')
+MARKED = re.compile(r'<a data-preview(?:="([^"]*)")?[^>]*\bhref="([^"]*)"')
+# Links that are no references: to where one is already, to a picture's file, to a listing, on a card.
+NOT = re.compile(r'class="[^"]*\b(headerlink|eqno|code-link|image-reference)\b')
 CLOSED = re.compile(
     r'<(?P<tag>pre|nav|script|style)\b.*?</(?P=tag)>|<ul class="(?:chapter-cards|findings).*?</ul>', re.DOTALL
 )
@@ -112,8 +116,8 @@ def papers(text: str) -> dict[str, str]:
     return found
 
 
-def mark(page: str, text: str, cited: dict[str, str], wanted: dict[str, set[str]]) -> str:
-    """The page, with its references marked; what they want is added to `wanted`, by page."""
+def mark(page: str, text: str, cited: dict[str, str]) -> str:
+    """The page, with its references marked."""
     start, end = text.find("<article"), text.rfind("</article>")
     if start < 0:
         return text
@@ -121,27 +125,19 @@ def mark(page: str, text: str, cited: dict[str, str], wanted: dict[str, set[str]
     closed = [match.span() for match in CLOSED.finditer(article)]
 
     def marked(link: re.Match[str]) -> str:
-        address = link["href"]
+        address, value = link["href"], ""
         if (
             NOT.search(link["rest"])
             or "viewcode-link" in link["inside"]
             or any(a < link.start() < b for a, b in closed)
         ):
             return link[0]
-        value = ""
         if re.match(r"https?:", address):
             if not (entry := cited.get(PREFIX.sub("", address.partition("#")[0]))):
                 return link[0]
-            target, anchor = "book/bibliography.html", entry
-            value = f'="{target}#{anchor}"'
-        elif ":" in address:
+            value = f'="book/bibliography.html#{entry}"'
+        elif not target_of(page, address)[0].startswith(SHOWN):
             return link[0]
-        else:
-            path, _, anchor = address.partition("#")
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
-        if not target.startswith(SHOWN) or not target.endswith(".html"):
-            return link[0]
-        wanted[target].add(anchor)
         if link["inside"].startswith("<math"):  # which has no name that a screen reader could say of a link
             value += f' aria-label="symbol {re.sub("<[^>]*>", "", link["inside"])}"'
         return link[0].replace("<a ", f"<a data-preview{value} ", 1)
@@ -149,7 +145,21 @@ def mark(page: str, text: str, cited: dict[str, str], wanted: dict[str, set[str]
     return text[:start] + LINK.sub(marked, article) + text[end:]
 
 
+def target_of(page: str, address: str) -> tuple[str, str]:
+    """The page and the anchor to which a link leads from a page; no page of the site if it leads elsewhere."""
+    path, _, anchor = address.partition("#")
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
+    return (target, anchor) if ":" not in address and target.endswith(".html") else ("", "")
+
+
+def wanted_by(page: str, text: str) -> Iterator[tuple[str, str]]:
+    """What the marked references of a page lead to."""
+    for entry, address in MARKED.findall(text):
+        yield target_of("", entry) if entry else target_of(page, address)
+
+
 def write(app: Any, error: Exception | None) -> None:
+    """Mark the pages that this build has written, and cut out what all pages ask for."""
     if error is not None or app.builder.name != "html":
         return
     site = Path(app.outdir)
@@ -160,13 +170,20 @@ def write(app: Any, error: Exception | None) -> None:
     }
     cited = papers(texts["book/bibliography.html"])
     wanted: dict[str, set[str]] = defaultdict(set)
+    new = {page for page, text in texts.items() if not policy.is_finished(text)}
+    for page in new:
+        texts[page] = mark(page, texts[page], cited)
+        (site / page).write_text(texts[page], encoding="utf-8")
     for page, text in texts.items():
-        (site / page).write_text(mark(page, text, cited, wanted), encoding="utf-8")
-    for page, anchors in wanted.items():
-        if page not in texts:
-            continue
-        made = {anchor: preview(texts[page], anchor, page) for anchor in sorted(anchors)}
+        for target, anchor in wanted_by(page, text):
+            wanted[target].add(anchor)
+    for page in wanted.keys() & texts.keys():
         out = site / "_static" / "previews" / f"{page.removesuffix('.html')}.js"
         out.parent.mkdir(parents=True, exist_ok=True)
+        begins = f'(window.PREVIEWS ??= {{}})["{page}"] = '
+        known = {}
+        if page not in new and out.exists():
+            known = json.loads(out.read_text(encoding="utf-8").removeprefix(begins).removesuffix(";\n"))
+        made = {a: known[a] if a in known else preview(texts[page], a, page) for a in sorted(wanted[page])}
         data = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
-        out.write_text(f'(window.PREVIEWS ??= {{}})["{page}"] = {data};\n', encoding="utf-8")
+        out.write_text(f"{begins}{data};\n", encoding="utf-8")

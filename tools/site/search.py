@@ -24,6 +24,7 @@ from tools.site.math import convert
 GLOSSARY, ORIGINALS, SOURCE = "book/glossary", "book/from-labml", "book/source/"
 NAME = re.compile(r"[A-Za-z_]\w{2,}")
 STRUCTURED = re.compile(r"<(mfrac|msqrt|mtable|munderover|msubsup|msup|mover)\b")
+DECLARED = "const SECTIONS = "
 APART = (nodes.section, addnodes.desc, nodes.title, nodes.image, nodes.raw, nodes.math_block, nodes.comment)
 
 
@@ -148,7 +149,9 @@ def collect(app: Any, doctree: nodes.document, docname: str) -> None:
 
 
 def begin(app: Any) -> None:
-    app.book_sections = {}
+    """What an earlier build wrote stands, for the pages that this one does not write."""
+    written = Path(app.outdir, "_static", "sections.js")
+    app.book_sections = json.loads(written.read_text(encoding="utf-8")[len(DECLARED) :]) if written.exists() else {}
     app.builder.search = False  # Sphinx's own index and page
 
 
@@ -159,5 +162,5 @@ def add_search_page(app: Any) -> list[tuple[str, dict[str, Any], str]]:
 def write_sections(app: Any, error: Exception | None) -> None:
     if error is not None or app.builder.name != "html":
         return
-    made = json.dumps([app.book_sections[page] for page in sorted(app.book_sections)], ensure_ascii=False)
-    Path(app.outdir, "_static", "sections.js").write_text(f"const SECTIONS = {made};\n", encoding="utf-8")
+    made = json.dumps({page: app.book_sections[page] for page in sorted(app.env.found_docs)}, ensure_ascii=False)
+    Path(app.outdir, "_static", "sections.js").write_text(f"{DECLARED}{made}\n", encoding="utf-8")

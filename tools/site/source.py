@@ -4,7 +4,7 @@ What is notable:
 - nothing is written for it: docstrings and comments are the text, set as on the pages of the package;
 - each class and function says which section builds it, where its entry is, which tests hold it, which name of labml it
   answers, and what its fast form is;
-- links to listings lead here.
+- what has an entry is linked to its lines here.
 """
 
 from __future__ import annotations
@@ -24,30 +24,17 @@ from sphinx.util.docfields import DocFieldTransformer
 from sphinx.util.docstrings import prepare_docstring
 
 from efficient_transformers.layers import fast
+from tools.notebooks import tested
 from tools.site import links, pages
 from tools.site.listing import Row, code, rows
-from tools.site.names import Definition, definitions, overridden, tree_of
+from tools.site.names import Definition, assigned, definitions, overridden, tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "book/source"
 DIRECTIVE = re.compile(r"annotated-source:: ([\w.]+)")
-ENTRY = re.compile(r"auto(?:class|function):: [\w.]*?(\w+)$", re.MULTILINE)
 ORIGINAL = re.compile(r"^\| `(\w+)` \| \{\w+\}`(\w+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
 MARK = "<!-- sources -->"
 SHOWN = 3  # tests of a class; their file has the others
-TESTS = {  # of what no test names
-    "Attention": ["test_attention_equals_einsum", "test_two_sided_attention_sees_everything"],
-    "Family": ["test_a_sixth_family_is_one_class_and_one_entry", "test_every_option_has_a_type_and_a_default"],
-    "PrimerFamily": ["test_full_primer_has_kernels_per_head_and_its_norms"],
-    "Resampling": ["test_attention_based_resampling_is_its_equation"],
-    "ShapeTrace": ["test_shape_trace_prints_as_an_aligned_table"],
-    "Shortening": ["test_window_j_ends_at_token_jk"],
-    "Sizes": ["test_sizes_and_dropout_reach_the_model"],
-    "SquaredReLUFunction": ["test_squared_relu_derivative"],
-    "TransformerFamily": ["test_the_layers_of_a_new_model_are_the_identity"],
-    "TriangularProduct": ["test_the_triangular_products_gradients"],
-    "build_hourglass": ["test_a_model_has_the_layers_of_its_hierarchy"],
-}
 PAIRED = ["test_values_are_the_same", "test_derivatives_of_any_order_are_the_same"]  # all fast forms with plain ones
 
 
@@ -57,18 +44,6 @@ def modules() -> dict[str, str]:
     names = re.findall(rf"{FOLDER}/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
     files = {name: ROOT / FOLDER / f"{name}.md" for name in names}
     return {name: DIRECTIVE.findall(path.read_text(encoding="utf-8"))[0] for name, path in files.items()}
-
-
-@cache
-def entries() -> set[str]:
-    """What has an entry on the package's pages."""
-    found = set()
-    for module in modules():
-        path = ROOT / "book" / "api" / f"{module}.md"
-        text = path.read_text(encoding="utf-8") if path.exists() else ":no-members:"
-        found |= set(ENTRY.findall(text))
-        found |= set() if ":no-members:" in text else set(top(module))
-    return found
 
 
 def top(module: str) -> dict[str, Definition]:
@@ -88,26 +63,14 @@ def originals() -> dict[str, list[tuple[str, str, list[str]]]]:
     return found
 
 
-def named(test: ast.AST, imported: set[str]) -> set[str]:
-    """The imported names in a test, and those of ``fast``."""
-    within = (n for n in ast.walk(test) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "fast")
-    return imported & {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} | {node.attr for node in within}
-
-
 @cache
 def named_in_tests() -> dict[str, list[str]]:
     """The tests that name a class or function of the layers, those that name the fewest first."""
     ours = {name for module in modules() for name in top(module)}
     found: dict[str, list[tuple[int, str]]] = {}
-    for path in sorted((ROOT / "tests" / "package").glob("test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-        known = {alias.name for node in imports for alias in node.names}
-        for test in tree.body:
-            if isinstance(test, Definition) and test.name.startswith("test_"):
-                used = ours & named(test, known)
-                for name in used:
-                    found.setdefault(name, []).append((len(used), test.name))
+    for test, names in tested.names():
+        for name in ours & names:
+            found.setdefault(name, []).append((len(ours & names), test))
     return {name: [test for _, test in sorted(tests)] for name, tests in found.items()}
 
 
@@ -125,20 +88,16 @@ def tests_of(module: str, name: str) -> list[str]:
     """First those that hold it to what it answers."""
     answers = [test for _, _, tests in originals().get(name, []) for test in tests]
     paired = PAIRED if list(forms(module, name)) else []
-    return list(dict.fromkeys([*answers, *paired, *TESTS.get(name, []), *named_in_tests().get(name, [])]))
-
-
-def explained(module: str, name: str) -> str:
-    """Where the book explains it, if it does: a check of arguments and its like explain themselves."""
-    return pages.explained(module, name) if name in entries() | set(pages.explanations()) else ""
+    return list(dict.fromkeys([*answers, *paired, *named_in_tests().get(name, [])]))
 
 
 def facts(module: str, name: str) -> Iterator[str]:
     """Where a class or function is explained and listed, what it answers, what holds it, as reStructuredText."""
     for says, link in forms(module, name):
         yield f"{says}: {link}."
-    entry = f"Its entry: :py:obj:`{name}`." if name in entries() else ""
-    yield f"{explained(module, name)} {entry}".strip()
+    entry = f"Its entry: :py:obj:`{name}`." if name in pages.entries(pages.documented()[module]) else ""
+    explained = pages.explained(name, ast.get_docstring(top(module)[name]) or "")
+    yield f"{explained} {entry}".strip()
     if answered := {theirs: anchor for theirs, anchor, _ in originals().get(name, [])}:
         listed = ", ".join(f"`{theirs} <../from-labml.html#{anchor}>`__" for theirs, anchor in answered.items())
         yield f"labml's name: {listed}." if len(answered) == 1 else f"labml's names: {listed}."
@@ -146,7 +105,7 @@ def facts(module: str, name: str) -> Iterator[str]:
         held = []
         for test in tests[:SHOWN]:
             words = test.removeprefix("test_").replace("_", " ")
-            held.append(links.to_repository(words, *links.tests()[test]))
+            held.append(links.to_repository(words, *tested.places()[test]))
         more = f"; and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
         yield f"Tested: {'; '.join(held)}{more}."
 
@@ -186,8 +145,8 @@ class AnnotatedSource(PyObject):
         """The classes and functions of the module, each with its first line."""
         lines = []
         for name, node in top(self.module).items():
-            says = (ast.get_docstring(node) or "").partition("\n")[0]
-            lines += [f"`{name} <#{name}>`__", f"   {says} {explained(self.module, name)}", ""]
+            doc = ast.get_docstring(node) or ""
+            lines += [f"`{name} <#{name}>`__", f"   {doc.partition(chr(10))[0]} {pages.explained(name, doc)}", ""]
         made = self.parse_text_to_nodes("\n".join(lines))
         return box("contents", *made)
 
@@ -221,10 +180,8 @@ class AnnotatedSource(PyObject):
     def meta(self) -> list[nodes.Node]:
         """What stands beside the imports."""
         file = f"{self.path.replace('.', '/')}.py"
-        entry = (
-            f"; `its entries <../api/{self.module}.html>`__" if (ROOT / f"book/api/{self.module}.md").exists() else ""
-        )
-        return [box("facts", *self.parse_text_to_nodes(links.to_repository(file, f"src/{file}") + entry))]
+        entries = f"; `its entries <../api/{self.module}.html>`__"
+        return [box("facts", *self.parse_text_to_nodes(links.to_repository(file, f"src/{file}") + entries))]
 
 
 def fill(app: Any, docname: str, source: list[str]) -> None:
@@ -237,15 +194,17 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace(MARK, "\n".join(["| Module | What it is |", "| --- | --- |", *rows]))
 
 
-def lead_to_pages(app: Any, doctree: nodes.document) -> None:
-    """A link to the listing of a module with a page leads to the page."""
-    names = {f"_modules/{path.replace('.', '/')}": page for page, path in modules().items()}
-    for node in doctree.findall(lambda n: n.get("reftarget") in names if isinstance(n, nodes.Element) else False):
-        node["reftarget"] = f"{FOLDER}/{names[node['reftarget']]}"
+def find(domain: str, info: dict[str, str]) -> str | None:
+    """Where ``[source]`` beside an entry leads: to its lines here, or to its file in the repository."""
+    name = info["fullname"]
+    module = import_module(info["module"])
+    home = getattr(getattr(module, name.partition(".")[0]), "__module__", module.__name__)
+    page = next((page for page, path in modules().items() if path == home), "")
+    if not page:
+        return links.in_repository(str(Path(import_module(home).__file__ or "").relative_to(ROOT))) or None
+    known = {inner for inner, *_ in definitions(tree_of(page))} | assigned(page).keys()
+    return f"../source/{page}.html#{name}" if name in known else None
 
 
-def list_no_more(app: Any) -> list[Any]:
-    """No listing of what has a page."""
-    for path in modules().values():
-        getattr(app.env, "_viewcode_modules", {}).pop(path, None)
-    return []
+def lead_to_pages(app: Any, config: Any) -> None:
+    config.linkcode_resolve = find

@@ -15,7 +15,8 @@ from ..layers.family import parameter_count
 from ..layers.gmlp import GMLPBlock
 from ..layers.primer import MultiDConvHeadAttention
 from ..layers.transformer import FeedForward, TransformerLayer
-from .figures import NEW, PLAIN, WIDTH, styled
+from .figures import NEW, PLAIN, WIDTH
+from .figures.style import styled
 
 Point = tuple[float, float]
 STREAM = 0.3  # where the residual stream runs, in inches from the left

@@ -23,6 +23,8 @@ from PIL import Image
 
 from ..checks import require
 
+__all__ = ["Explorer"]
+
 # JupyterLab may show a cell twice, each time with the same id, and takes the arrows for itself wherever nobody can
 # write. The frame that the page has is not there again.
 SCRIPT = """<script>(({ names, values, first, alt, frames }) => {

@@ -54,7 +54,7 @@ def rotate(x: Tensor, start: int = 0, step: int = 1) -> Tensor:
         TypeError: if the tensor is not of floating-point numbers.
         ValueError: if ``K`` is odd.
 
-    Source: Su et al., RoFormer, 2021, section 3.2.
+    Source: Su et al., RoFormer, 2021, section 3.2. The book builds it as ``turn_pairs``.
     """
     require(x.is_floating_point(), "x.dtype", x.dtype, "a floating-point type", TypeError)
     require(x.shape[-1] % 2 == 0, "the number of channels", x.shape[-1], "an even number, for rotary positions")
@@ -235,7 +235,7 @@ class MultiHeadAttention(Attention):
         ValueError: if ``n_heads`` does not divide ``d_model``, a rotary head has an odd number of channels, the dropout
             is not a probability, or attention that is not causal is called with a cache.
 
-    Source: Vaswani et al., Attention Is All You Need, 2017, section 3.2.
+    Source: Vaswani et al., Attention Is All You Need, 2017, section 3.2. The book builds it as ``PlainAttention``.
     """
 
     def __init__(

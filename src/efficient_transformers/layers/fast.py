@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
+__all__ = ["is_plain", "on_cpu", "tiles", "values"]
+
 Form = Callable[..., Tensor]
 
 PAIRS: dict[str, tuple[Form, Form]] = {}  # the plain form and the fast one, by name

@@ -40,6 +40,8 @@ def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
     Raises:
         TypeError: if ``module`` is not a module, or ``seq_len`` not an int.
         ValueError: if it has no ``d_model``, has an ``embedding`` and no ``body``, or ``seq_len < 1``.
+
+    The book builds it as ``influence``.
     """
     require_module("module", module)
     channels: Any = getattr(module, "d_model", None)

@@ -67,6 +67,7 @@ class TransformerLayer(nn.Module):
         ValueError: for a size below 1, a block of another ``d_model``, or a dropout that is not a probability.
 
     Source: Xiong et al., On Layer Normalization in the Transformer Architecture, 2020.
+    The book builds it as ``PlainLayer``.
     """
 
     def __init__(self, attention: nn.Module, feed_forward: nn.Module, d_model: int, *, dropout: float = 0.0) -> None:
@@ -116,7 +117,7 @@ class LearnedPositions(nn.Module):
     Raises:
         TypeError, ValueError: for a size that is not an int or below 1, and for more than ``max_seq_len`` tokens.
 
-    Source: Vaswani et al., 2017, section 3.5.
+    Source: Vaswani et al., 2017, section 3.5. The book builds it as ``AddedPositions``.
     """
 
     def __init__(self, d_model: int, max_seq_len: int) -> None:

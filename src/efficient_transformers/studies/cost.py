@@ -22,6 +22,8 @@ from ..layers.resampling import AttentionBasedShortening, AttentionBasedUpSampli
 from ..layers.transformer import FeedForward, LearnedPositions, TransformerLayer
 from ..models import LanguageModel
 
+__all__ = ["Cost", "cache_bytes", "cost_model", "effective_parameters", "multiply_adds"]
+
 
 @dataclass(frozen=True)
 class Cost:

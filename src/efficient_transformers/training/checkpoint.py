@@ -4,6 +4,8 @@ What is notable:
 - a checkpoint is one file, replaced as a whole: whatever happens while it is written, the one before it is there;
 - it is gathered from all processes and knows nothing of how the model was spread, so that another number of
   processes, sharded or not, can go on from it.
+
+See :doc:`/book/scaling-out`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from torch import Tensor, nn
 
 from ..checks import is_number, require, require_instance, require_int
 from ..files import reason, replacing
+
+__all__ = ["Checkpoints"]
 
 FORMAT = 1
 PARTS = {"step", "seconds", "batches", "metrics", "training", "corpus", "model", "optimizer", "random"}

@@ -4,6 +4,8 @@ What is notable:
 - none of it changes what is computed, but for rounding (and for the masks of dropout where there are many processes);
 - ``fully_shard`` is PyTorch's own, so that sharding runs, and is tested, on CPU processes too;
 - Ctrl-C and SIGTERM are requests: the loop that is asked ends its step, saves, and leaves.
+
+See :doc:`/book/scaling-out`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from torch import nn
 
 from ..checks import require, require_bool, require_int, require_known
 from ..layers.family import Stack
+
+__all__ = ["Execution", "Stop", "stop_on_signals"]
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

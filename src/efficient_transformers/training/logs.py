@@ -1,4 +1,7 @@
-"""What a run says while it lasts: a file with a line of JSON for each evaluation, TensorBoard, a progress bar."""
+"""What a run says while it lasts: a file with a line of JSON for each evaluation, TensorBoard, a progress bar.
+
+See :doc:`/book/scaling-out`.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,8 @@ from .corpus import NO_TARGET, Corpus
 from .execution import Agreement, Execution, Stop, on_gpu, plain, processes
 from .logs import bar
 
+__all__ = ["Metrics", "TrainingConfig", "muon", "parameter_groups", "train"]
+
 if TYPE_CHECKING:
     from accelerate import Accelerator
 

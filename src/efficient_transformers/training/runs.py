@@ -4,6 +4,8 @@ What is notable:
 - the folder says from the start what is trained, so that a run that was killed at any moment can be resumed;
 - one process at a time trains in a folder: the lock on ``run.json`` ends with the process that holds it;
 - what a reader of the folder sees is whole: each file is written beside its place and renamed.
+
+See :doc:`/book/write-with-it`.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from .logs import finite, json_lines, tensorboard
 from .loop import Metrics, TrainingConfig, train
 from .subwords import BytePairVocabulary
 from .tokens import ByteVocabulary, Unit, Vocabulary
+
+__all__ = ["load", "save"]
 
 RUN, VOCABULARY, RECORD = "run.json", "vocabulary.json", "training.json"
 METRICS, CHECKPOINT, EVENTS = "metrics.jsonl", "checkpoint.pt", "tensorboard"

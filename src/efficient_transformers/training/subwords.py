@@ -4,6 +4,8 @@ What is notable:
 - tokens 0 to 255 are the bytes, so that every text can be encoded, and is the same after decoding;
 - a vocabulary is its list of merges, pairs of earlier tokens, and knows no library;
 - a pair never spans two words, so that a text may be cut where a word ends, and its tokens stay what they were.
+
+See :doc:`/book/scaling-out`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ from .style import (
     nth_color,
     panel_grid,
     plain,
-    styled,
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
@@ -89,7 +88,6 @@ __all__ = [
     "shares",
     "stairs",
     "strips",
-    "styled",
     "thin",
     "trade_offs",
     "triangle_tiles",
