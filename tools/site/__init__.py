@@ -14,6 +14,7 @@ from typing import Any
 
 from tools.site import (
     annotate,
+    answers,
     assets,
     cells,
     check,
@@ -59,6 +60,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     ],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
     "doctree-read": [
+        answers.take_cells,
         cells.fold_cells,
         cells.take_captions,
         images.take_vectors,
@@ -121,6 +123,7 @@ def setup(app: Any) -> dict[str, bool]:
     gc.disable()  # until the build has ended: to look for cycles in trees of nodes takes a third of its time
     app.connect("build-finished", collect_again)
     app.add_directive("annotated-source", source.AnnotatedSource)
+    app.add_directive("answer", answers.Block)
     app.add_html_math_renderer("mathml", (math.inline, None), (math.display, None))
     for event, steps in STEPS.items():
         for place, step in enumerate(steps, -steps.index(others)):

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tools.site import landing, models, nulls, one_token, source
+from tools.site import landing, models, one_token, source
 
 STATIC = Path(__file__).parents[2] / "book" / "static"
 TOGETHER = {
@@ -21,8 +21,7 @@ TOGETHER = {
     "book.js": ("a11y.js", "previews.js", "annotated.js", "search-dialog.js", "questions.js"),
 }
 LOADS: dict[str, tuple[str, ...]] = {  # by page, in their order, after those of every page
-    landing.PAGE: ("models.css", "intervals.css", "landing.css", "landing.js"),
-    nulls.PAGE: ("intervals.css", "nulls.css"),
+    landing.PAGE: ("models.css", "landing.css", "landing.js"),
     "book/what-would-it-cost": ("models.css", "cost.css", "cost.js", "cost-page.js"),
     one_token.PAGE: ("models.css", "token.css", "models.js", "model-parts.js", "token-steps.js", "token-page.js"),
     **dict.fromkeys(models.PAGES, ("models.css", *models.SCRIPTS)),
@@ -42,6 +41,7 @@ NEEDED_BY = {  # how a file or a script begins that every page would have, and w
     "copybutton": '<div class="highlight',
     "mystnb": r'class="[^"]*\bcell\b',
     "math.css": "<math",
+    "answers.css": 'class="intervals',
 }
 
 

@@ -10,6 +10,7 @@ What is notable:
 from __future__ import annotations
 
 import json
+import math
 import re
 import textwrap
 from collections.abc import Mapping
@@ -30,6 +31,8 @@ from .figures import strips
 SAID = re.compile(rf"\[({'|'.join(get_args(Word))})\]\(([^)]*)\)")  # a word, and the rows that it is said of
 BARE = re.compile(rf"\b({'|'.join(get_args(Word))})\b")
 LINE = 96  # letters of a printed line
+FARTHEST = 0.2  # nats; a difference beyond needs no scale
+TICK = 0.05
 AFTERWARDS = "asked afterwards"
 
 
@@ -151,11 +154,18 @@ def find(name: str) -> Answer:
 
 @cache
 def scale(page: str) -> tuple[float, float]:
-    """The lowest and the highest difference that a strip of the page shows."""
+    """The lowest and the highest difference that a strip of the page shows; what lies beyond stands at the edge."""
     found = [find(name) for name, says in written()["questions"].items() if says["page"] == page]
     rows = [row.comparison for of in found for row in of.rows.values()]
     ends = [end for c in rows for end in (c.low, c.high, *c.values)]
-    return min(0.0, *ends), max(0.0, *ends)
+    return max(-FARTHEST, min(-TICK, *ends)), min(FARTHEST, max(TICK, *ends))
+
+
+def ticks(page: str) -> list[float]:
+    """The marks of a page's scale."""
+    low, high = scale(page)
+    step = TICK if high - low < 4 * TICK else 2 * TICK
+    return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def answer(name: str) -> None:
@@ -166,5 +176,7 @@ def answer(name: str) -> None:
     """
     found = find(name)
     print(found)
-    strips({label: (row.comparison, row.word) for label, row in found.rows.items()}, scale(found.page))
+    strips(
+        {label: (row.comparison, row.word) for label, row in found.rows.items()}, scale(found.page), ticks(found.page)
+    )
     plt.show()

@@ -1,0 +1,84 @@
+"""On the site: a question of ``results.yml``, its answer, and its runs as a small picture.
+
+What is notable:
+- a cell that calls ``results.answer("name")`` gives way to it, and so does a block ``{answer} name`` of a page;
+- a dot is a seed, the bar an interval, and the diamond the mean, filled where the word is *better* or *worse*, as in
+  the figure of the notebook; all of a page have one scale;
+- it is text and boxes of the page, placed in percent: it turns dark and grows with the reader's letters.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from efficient_transformers.book import results
+
+CALL = re.compile(r'^results\.answer\("([^"]+)"\)$')
+
+
+def signed(value: float) -> str:
+    """With its sign, which a zero has not."""
+    text = f"{value:+.3f}"
+    return text.replace("-", "−") if float(text) else text[1:]
+
+
+def picture(found: results.Answer) -> str:
+    """A row for each pair of models: what it is, the word, the mean, and the runs."""
+    left, right = results.scale(found.page)
+
+    def place(number: float) -> str:
+        return f"{100 * (min(max(number, left), right) - left) / (right - left):.1f}%"
+
+    lines, said = [], []
+    for name, row in found.rows.items():
+        c, kind = row.comparison, row.word.replace(" ", "-")
+        dots = "".join(f'<i style="left:{place(value)}"></i>' for value in c.values)
+        bar = f'<u style="left:{place(c.low)};right:{100 - float(place(c.high)[:-1]):.1f}%"></u>'
+        lines.append(
+            f'<div class="{kind}"><span>{escape(name)}</span><b>{row.word} {signed(c.mean)}</b><span class="axis">'
+            f'<s style="left:{place(0)}"></s>{bar}{dots}<em style="left:{place(c.mean)}"></em></span></div>'
+        )
+        said.append(f"{name}: {row.word}, {signed(c.mean)}, interval {signed(c.low)} to {signed(c.high)}")
+    label = escape(f"{found.question} {'; '.join(said)}.")
+    ticks = "".join(
+        f'<b style="left:{place(tick)}">{tick:g}</b>'.replace("-", "−") for tick in results.ticks(found.page)
+    )
+    ends = f'<div class="ends">{ticks}</div>'
+    return f'<div class="intervals" role="img" aria-label="{label}">{"".join(lines)}{ends}</div>'
+
+
+def shown(name: str, as_expected: bool = False) -> nodes.Element:
+    """Question, answer, picture and the section that has the runs; what was expected in place of the question."""
+    found, says = results.find(name), results.written()["questions"][name]
+    asked = says.get("asked", "We thought" if as_expected else "")
+    first = nodes.paragraph(classes=["question"])
+    if asked:
+        first += nodes.inline("", f"{asked}: ", classes=["who"])
+    first += nodes.Text(says["expected"] if as_expected else found.question)
+    words = nodes.container("", first, nodes.paragraph("", found.sentence), classes=["words"])
+    words += nodes.paragraph("", f"Section {found.study}", classes=["more"])
+    drawn = nodes.raw("", picture(found), format="html")
+    return nodes.container("", words, drawn, classes=["answer", "wide"] if as_expected else ["answer"], ids=[name])
+
+
+class Block(SphinxDirective):
+    """``{answer} name``, or ``{answer} name expected``."""
+
+    required_arguments, optional_arguments = 1, 1
+
+    def run(self) -> list[nodes.Node]:
+        return [shown(self.arguments[0], as_expected=len(self.arguments) > 1)]
+
+
+def take_cells(app: Any, doctree: nodes.document) -> None:
+    """Put a question in the place of the cell that asks it."""
+    for cell in list(doctree.findall(nodes.container)):
+        if cell.get("nb_element") == "cell_code":
+            call = CALL.match(next(cell.findall(nodes.literal_block)).astext().strip())
+            if call:
+                cell.replace_self(shown(call[1]))
