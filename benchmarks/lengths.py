@@ -1,4 +1,4 @@
-"""Time and memory of a training step as the text grows, for every family; for study S6.
+"""Time and memory of a training step as the text grows, for every family; for study S8.
 
 python benchmarks/lengths.py
 
