@@ -3,7 +3,7 @@
 What is notable:
 - a cell that calls ``results.answer("name")`` gives way to it, and so does a block ``{answer} name`` of a page;
 - a dot is a seed, the bar an interval, and the diamond the mean, filled where the word is *better* or *worse*, as in
-  the figure of the notebook; all of a page have one scale;
+  the figure of the notebook; all of the book have one scale;
 - it is text and boxes of the page, placed in percent: it turns dark and grows with the reader's letters.
 """
 
@@ -17,7 +17,10 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from efficient_transformers.book import results
+from efficient_transformers.book.figures.charts import FARTHEST
+from efficient_transformers.studies.evidence import Comparison
 
+TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
 CALL = re.compile(r'^results\.answer\("([^"]+)"\)$')
 
 
@@ -27,27 +30,30 @@ def signed(value: float) -> str:
     return text.replace("-", "−") if float(text) else text[1:]
 
 
+def place(number: float) -> str:
+    return f"{50 + 50 * min(max(number / FARTHEST, -1), 1):.1f}%"
+
+
+def marks(found: Comparison) -> str:
+    if abs(found.mean) > FARTHEST:
+        return f'<b style="left:{place(found.mean)}">{"←" if found.mean < 0 else "→"}</b>'
+    dots = "".join(f'<i style="left:{place(value)}"></i>' for value in found.values)
+    bar = f'<u style="left:{place(found.low)};right:{place(-found.high)}"></u>'
+    return f'{bar}{dots}<em style="left:{place(found.mean)}"></em>'
+
+
 def picture(found: results.Answer) -> str:
     """A row for each pair of models: what it is, the word, the mean, and the runs."""
-    left, right = results.scale(found.page)
-
-    def place(number: float) -> str:
-        return f"{100 * (min(max(number, left), right) - left) / (right - left):.1f}%"
-
     lines, said = [], []
     for name, row in found.rows.items():
-        c, kind = row.comparison, row.word.replace(" ", "-")
-        dots = "".join(f'<i style="left:{place(value)}"></i>' for value in c.values)
-        bar = f'<u style="left:{place(c.low)};right:{100 - float(place(c.high)[:-1]):.1f}%"></u>'
+        c = row.comparison
         lines.append(
-            f'<div class="{kind}"><span>{escape(name)}</span><b>{row.word} {signed(c.mean)}</b><span class="axis">'
-            f'<s style="left:{place(0)}"></s>{bar}{dots}<em style="left:{place(c.mean)}"></em></span></div>'
+            f'<div class="{row.word.replace(" ", "-")}"><span>{escape(name)}</span><b>{row.word} {signed(c.mean)}</b>'
+            f'<span class="axis"><s style="left:50%"></s>{marks(c)}</span></div>'
         )
         said.append(f"{name}: {row.word}, {signed(c.mean)}, interval {signed(c.low)} to {signed(c.high)}")
     label = escape(f"{found.question} {'; '.join(said)}.")
-    ticks = "".join(
-        f'<b style="left:{place(tick)}">{tick:g}</b>'.replace("-", "−") for tick in results.ticks(found.page)
-    )
+    ticks = "".join(f'<b style="left:{place(tick)}">{tick:g}</b>'.replace("-", "−") for tick in TICKS)
     ends = f'<div class="ends">{ticks}</div>'
     return f'<div class="intervals" role="img" aria-label="{label}">{"".join(lines)}{ends}</div>'
 
@@ -61,9 +67,11 @@ def shown(name: str, as_expected: bool = False) -> nodes.Element:
         first += nodes.inline("", f"{asked}: ", classes=["who"])
     first += nodes.Text(says["expected"] if as_expected else found.question)
     words = nodes.container("", first, nodes.paragraph("", found.sentence), classes=["words"])
-    words += nodes.paragraph("", f"Section {found.study}", classes=["more"])
+    words += nodes.paragraph("", f"Runs: Section {found.study}", classes=["more"])
     drawn = nodes.raw("", picture(found), format="html")
-    return nodes.container("", words, drawn, classes=["answer", "wide"] if as_expected else ["answer"], ids=[name])
+    return nodes.container(
+        "", words, drawn, classes=["answer", "wide"] if as_expected else ["answer"], ids=[f"question-{name}"]
+    )
 
 
 class Block(SphinxDirective):

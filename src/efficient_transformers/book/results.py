@@ -4,13 +4,12 @@ What is notable:
 - ``results.yml`` has them all: chapters, studies and pages show what stands there, and say nothing else of results;
 - the word of a pair is computed from its runs by one rule, :func:`.word_for`, and never written;
 - a sentence names each word together with its row, ``[better](short)``, and is refused if the runs say another;
-- all strips of a page have one scale, so that lengths compare.
+- all strips of the book have one scale, so that lengths compare.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 import textwrap
 from collections.abc import Mapping
@@ -31,8 +30,6 @@ from .figures import strips
 SAID = re.compile(rf"\[({'|'.join(get_args(Word))})\]\(([^)]*)\)")  # a word, and the rows that it is said of
 BARE = re.compile(rf"\b({'|'.join(get_args(Word))})\b")
 LINE = 96  # letters of a printed line
-FARTHEST = 0.2  # nats; a difference beyond needs no scale
-TICK = 0.05
 AFTERWARDS = "asked afterwards"
 
 
@@ -52,14 +49,12 @@ class Answer:
         question: as a reader would ask it.
         rows: by what stands beside each.
         sentence: the answer, in whole sentences with their numbers.
-        page: where it is asked; its strips have one scale.
         study: the section that has the runs.
     """
 
     question: str
     rows: Mapping[str, Row]
     sentence: str
-    page: str
     study: str
 
     def __str__(self) -> str:
@@ -149,23 +144,7 @@ def find(name: str) -> Answer:
         sentence = told(says["answer"], rows)
     except ValueError as error:
         raise ValueError(f"results.yml, {name}: {error}") from error
-    return Answer(says["question"], rows, sentence, says["page"], says["study"])
-
-
-@cache
-def scale(page: str) -> tuple[float, float]:
-    """The lowest and the highest difference that a strip of the page shows; what lies beyond stands at the edge."""
-    found = [find(name) for name, says in written()["questions"].items() if says["page"] == page]
-    rows = [row.comparison for of in found for row in of.rows.values()]
-    ends = [end for c in rows for end in (c.low, c.high, *c.values)]
-    return max(-FARTHEST, min(-TICK, *ends)), min(FARTHEST, max(TICK, *ends))
-
-
-def ticks(page: str) -> list[float]:
-    """The marks of a page's scale."""
-    low, high = scale(page)
-    step = TICK if high - low < 4 * TICK else 2 * TICK
-    return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return Answer(says["question"], rows, sentence, says["study"])
 
 
 def answer(name: str) -> None:
@@ -176,7 +155,5 @@ def answer(name: str) -> None:
     """
     found = find(name)
     print(found)
-    strips(
-        {label: (row.comparison, row.word) for label, row in found.rows.items()}, scale(found.page), ticks(found.page)
-    )
+    strips({label: (row.comparison, row.word) for label, row in found.rows.items()})
     plt.show()

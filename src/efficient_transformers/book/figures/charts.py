@@ -187,24 +187,28 @@ def by_depth(x: Sequence[float], lines: Sequence[Sequence[float]], xlabel: str, 
     return figure
 
 
+FARTHEST = 0.2
+"""Nats: all strips reach so far to both sides of 0, and what lies beyond is an arrow at the edge."""
+
+
 @styled
-def strips(rows: Mapping[str, tuple[Comparison, str]], scale: tuple[float, float], ticks: Sequence[float]) -> Figure:
+def strips(rows: Mapping[str, tuple[Comparison, str]]) -> Figure:
     """One row for each comparison: a dot per seed, the mean, its interval, and its word; filled if better or worse."""
     names = [fold(name, 1.6) for name in rows]
     lines = 1 + max(name.count("\n") for name in names)
     figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(rows) + 0.8)
     for y, (row, word) in enumerate(rows.values()):
         color = {"better": OTHERS[0], "worse": OTHERS[1]}.get(word, GREY)
-        inside = [min(max(value, scale[0]), scale[1]) for value in (*row.values, row.low, row.high, row.mean)]
-        *values, low, high, mean = inside
-        ax.plot(values, [y] * len(values), "o", color=color, alpha=0.4, markersize=4.5)
-        ax.plot([low, high], [y, y], color=color, lw=2)
-        ax.plot(mean, y, "D", color=color, markersize=6.5, mfc="white" if color == GREY else color)
+        if abs(row.mean) > FARTHEST:
+            ax.plot(math.copysign(FARTHEST, row.mean), y, "<" if row.mean < 0 else ">", color=color, markersize=8)
+        else:
+            ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
+            ax.plot([row.low, row.high], [y, y], color=color, lw=2)
+            ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if color == GREY else color)
         said = f"{word} {row.mean:+.3f}".replace("-", "−")
         ax.annotate(said, (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color)
     ax.axvline(0, color=GREY, lw=0.8)
     ax.set_yticks(range(len(rows)), names, linespacing=1.0)
-    margin = 0.03 * (scale[1] - scale[0])
-    ax.set(xlim=(scale[0] - margin, scale[1] + margin), ylim=(len(rows) - 0.4, -0.6), xticks=ticks)
+    ax.set(xlim=(-1.04 * FARTHEST, 1.04 * FARTHEST), ylim=(len(rows) - 0.4, -0.6), xticks=[-0.2, -0.1, 0, 0.1, 0.2])
     ax.set_xlabel("difference in loss (nats); left is better")
     return figure
