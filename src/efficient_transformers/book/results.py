@@ -96,7 +96,10 @@ def judged(study: str, name: str) -> dict[tuple[str, str], Row]:
     require_known("the study", study, lists())
     require_known(f"the list of {study!r}", name, lists()[study])
     known = reported()
-    pairs = [(a, b) for a, b in lists()[study][name] if a in known and b in known]
+    asked = lists()[study][name]
+    pairs = [(a, b) for a, b in asked if a in known and b in known]
+    complete = pairs == asked or study != AFTERWARDS and pairs  # what is declared may not have run yet
+    require(complete, f"the list {name!r}", asked, "pairs of entries with reported runs")
     losses = {f"{i}": (known[a][1], known[b][1]) for i, (a, b) in enumerate(pairs)}
     rate_error = 0.0 if [study, name] in written()["given"] else RATE_ERROR
     undone = regrouped({name: losses}, rate_error=rate_error)
