@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import statistics
+from functools import cache
+from pathlib import Path
 from typing import get_args
 
 import matplotlib.pyplot as plt
@@ -10,7 +14,9 @@ import pytest
 
 from efficient_transformers.book import results
 from efficient_transformers.studies.evidence import ALIKE, Comparison, Word, word_for
+from efficient_transformers.studies.records import model_name
 
+ROOT = Path(__file__).parents[2]
 NAMES = list(results.written()["questions"])
 
 
@@ -91,16 +97,44 @@ def test_an_answer_is_printed_and_drawn(drawn, capsys):
     results.answer("gmlp")
     assert capsys.readouterr().out == f"{results.find('gmlp')}\n"
     (ax,) = plt.gcf().axes
-    assert [text.get_text() for text in ax.texts] == ["better"] * 3
-    others = [name for name in NAMES if results.find(name).page == results.find("gmlp").page]
-    low, high = ax.get_xlim()
-    for name in others:
-        for row in results.find(name).rows.values():
-            assert low <= row.comparison.low <= row.comparison.high <= high
+    assert [text.get_text() for text in ax.texts] == [str(row) for row in results.find("gmlp").rows.values()]
 
 
 def test_only_better_and_worse_are_filled(drawn):
     found = results.find("primer-ez")
-    figure = results.strips({k: (r.comparison, r.word) for k, r in found.rows.items()}, results.scale(found.page))
+    figure = results.strips({k: (r.comparison, r.word) for k, r in found.rows.items()})
     diamonds = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
     assert [mark.get_markerfacecolor() == "white" for mark in diamonds] == [False, True]
+
+
+def test_a_difference_beyond_the_scale_is_an_arrow(drawn):
+    results.answer("hourglass-two")
+    markers = [line.get_marker() for line in plt.gcf().axes[0].lines]
+    assert (markers.count("<"), markers.count("D")) == (1, 2)
+
+
+@cache
+def lines():
+    """Test losses by seed, as the files of the records have them, and the shown name of the model, by entry."""
+    losses, names = {}, {}
+    for path in sorted((ROOT / "experiments" / "results").glob("*.jsonl")):
+        for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            if record.get("role") == "reported":
+                entry = record.get("protocol", 1), record["run"]["label"]
+                score = record["test"] if record.get("test") else record["validation"]
+                losses.setdefault(entry, {})[record["run"]["training"]["seed"]] = score["loss"]
+                names[entry] = model_name(record)
+    return losses, names
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_mean_of_a_row_is_that_of_the_lines_of_the_records(name):
+    losses, names = lines()
+    rows = results.written()["questions"][name]["rows"]
+    for label, (study, name_of_list, *pair) in rows.items():
+        means = [
+            statistics.mean(losses[a][seed] - losses[b][seed] for seed in losses[a].keys() & losses[b].keys())
+            for a, b in results.lists()[study][name_of_list]
+            if pair in ([names.get(a), names.get(b)], [a[1], b[1]])
+        ]
+        assert results.find(name).rows[label].comparison.mean == pytest.approx(*means)

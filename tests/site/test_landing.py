@@ -10,12 +10,10 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from axe import violations
-from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
-from efficient_transformers.studies.evidence import Comparison
 from tools.make import repository
-from tools.site import colab_runs, intervals, landing, writing
+from tools.site import colab_runs, landing, writing
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -124,17 +122,6 @@ def test_without_javascript_the_page_is_whole(visit):
     assert "ROMEO:" in tab.locator("#two-write-here .models-text").first.inner_text()
     assert tab.locator(".intervals").count() == len(landing.SAYS["findings"])
     assert tab.locator("svg.emblem").count() == len(landing.in_the_book())
-
-
-def test_a_picture_stands_where_its_numbers_are():
-    row = Comparison(values=[-0.3, 0.1], mean=-0.1, low=-0.2, high=0.1, p=0.5, told_apart=False, error=0.1)
-    found = BeautifulSoup(intervals.drawn({"a": row, "b": 0.1}, "about"), "html.parser").select(".intervals > div")
-    places = [[mark["style"] for mark in line.select("[style]")] for line in found]
-    assert places[0] == ["left:75.0%", "left:25.0%;right:0.0%", "left:0.0%", "left:100.0%", "left:50.0%"]
-    assert places[1:] == [["left:75.0%", "left:100.0%"], ["left:75.0%"]]
-    assert found[0].select(".sure") == []
-    assert [line["class"] for line in found] == [["unsure"], ["higher"], ["ends"]]
-    assert found[0].parent["aria-label"] == "about a: −0.100, interval −0.200 to +0.100; b: +0.100."
 
 
 # What stands at the foot of pages and beside links

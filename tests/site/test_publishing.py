@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import statistics
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,65 +13,19 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 
 from tools.make import offline, repository
-from tools.notebooks import chapters, folding
+from tools.notebooks import chapters
 from tools.site import check, landing, links, meta
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 ADDRESS = "https://github.com/somebody/some-book"
-RESULTS = ROOT / "experiments" / "results"
 
 
 def page(name: str) -> BeautifulSoup:
     return BeautifulSoup((SITE / name).read_text(encoding="utf-8"), "html.parser")
 
 
-# Findings and cards
-
-
-def scored(study: str, name: str, seq_len: int = 64) -> list[float]:
-    """Test losses of a study of the protocol at a context, by seed, from the lines of the file."""
-    records = [json.loads(line) for line in (RESULTS / f"{study}.jsonl").read_text(encoding="utf-8").splitlines()]
-    mine = [r for r in records if (r["run"]["name"], r["role"]) == (name, "reported")]
-    mine = [r for r in mine if r["run"]["training"]["seq_len"] == seq_len]
-    mine.sort(key=lambda r: r["run"]["training"]["seed"])
-    return [r["test"]["loss"] for r in mine]
-
-
-def mean_difference(ours: list[float], theirs: list[float]) -> str:
-    assert len(ours) == len(theirs)
-    return f"{statistics.mean(a - b for a, b in zip(ours, theirs, strict=True)):+.3f}".replace("-", "−")
-
-
-def drawn(picture: str) -> list[tuple[str, str]]:
-    """The rows of a finding's picture: a name and the number beside it."""
-    found = BeautifulSoup(picture, "html.parser").select(".intervals > div:not(.ends)")
-    return [(row.select_one("span").get_text(), row.select_one("b").get_text()) for row in found]
-
-
-def test_findings_are_what_the_records_say():
-    shallow, _, toeplitz = (drawn(landing.finding(claim)["picture"]) for claim in landing.SAYS["findings"])
-    ours = scored("shortening", "hourglass, factor 4, equal time", 1024)
-    depths = [scored("shortening", f"baseline, {n} layers, equal time", 1024) for n in (8, 4, 3, 2)]
-    assert [value for _, value in shallow] == [mean_difference(ours, theirs) for theirs in depths]
-    dense = scored("gate-kinds", "split")
-    matrices = [scored("gate-kinds", kind) for kind in ("split, Toeplitz", "split, 8 near")]
-    assert [value for _, value in toeplitz[:2]] == [mean_difference(kind, dense) for kind in matrices]
-
-
-def test_a_finding_that_the_records_no_longer_support_stops_the_build(monkeypatch):
-    load = landing.study.load_study
-
-    def exchanged(name):
-        records = load(name)
-        for record in records:
-            model = record["run"]["name"]
-            record["run"]["name"] = {"split, Toeplitz": "split", "split": "split, Toeplitz"}.get(model, model)
-        return records
-
-    monkeypatch.setattr(landing.study, "load_study", exchanged)
-    with pytest.raises(ValueError, match="no longer say that a Toeplitz matrix is ahead"):
-        landing.one_weight_for_a_distance()
+# Cards
 
 
 def test_there_is_a_card_for_each_chapter_in_its_order():
@@ -94,11 +46,6 @@ def test_with_an_address_each_card_leads_to_colab(monkeypatch):
 
 def test_the_first_page_speaks_of_chapters_and_sections_that_there_are():
     assert landing.SAYS["cards"].keys() <= set(landing.in_the_book())
-    for claim in landing.SAYS["findings"]:
-        assert claim["section"] in [cell.section for cell in chapters.cells(claim["chapter"])]
-        assert claim["figure"] in [
-            folding.anchor(caption) for _, caption in chapters.captioned(claim["chapter"]) if caption
-        ]
 
 
 # What others see

@@ -18,16 +18,10 @@ from sphinx.util.docutils import SphinxDirective
 
 from efficient_transformers.book import results
 from efficient_transformers.book.figures.charts import FARTHEST
-from efficient_transformers.studies.evidence import Comparison
+from efficient_transformers.studies.evidence import Comparison, signed
 
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
 CALL = re.compile(r'^results\.answer\("([^"]+)"\)$')
-
-
-def signed(value: float) -> str:
-    """With its sign, which a zero has not."""
-    text = f"{value:+.3f}"
-    return text.replace("-", "−") if float(text) else text[1:]
 
 
 def place(number: float) -> str:
@@ -48,10 +42,10 @@ def picture(found: results.Answer) -> str:
     for name, row in found.rows.items():
         c = row.comparison
         lines.append(
-            f'<div class="{row.word.replace(" ", "-")}"><span>{escape(name)}</span><b>{row.word} {signed(c.mean)}</b>'
+            f'<div class="{row.word.replace(" ", "-")}"><span>{escape(name)}</span><b>{row}</b>'
             f'<span class="axis"><s style="left:50%"></s>{marks(c)}</span></div>'
         )
-        said.append(f"{name}: {row.word}, {signed(c.mean)}, interval {signed(c.low)} to {signed(c.high)}")
+        said.append(f"{name}: {row}, interval {signed(c.low)} to {signed(c.high)}")
     label = escape(f"{found.question} {'; '.join(said)}.")
     ticks = "".join(f'<b style="left:{place(tick)}">{tick:g}</b>'.replace("-", "−") for tick in TICKS)
     ends = f'<div class="ends">{ticks}</div>'

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import yaml
 
 from ..checks import require, require_known
-from ..studies.evidence import RATE_ERROR, Comparison, Losses, Word, compare, regrouped, word_for
+from ..studies.evidence import RATE_ERROR, Comparison, Losses, Word, compare, regrouped, signed, word_for
 from ..studies.protocol import Key
 from ..studies.records import model_name, read_records, results
 from .figures import strips
@@ -39,6 +39,9 @@ class Row:
 
     comparison: Comparison
     word: Word
+
+    def __str__(self) -> str:
+        return f"{self.word} {signed(self.comparison.mean)}"
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def judged(study: str, name: str) -> dict[tuple[str, str], Row]:
     known = reported()
     asked = lists()[study][name]
     pairs = [(a, b) for a, b in asked if a in known and b in known]
-    complete = pairs == asked or study != AFTERWARDS and pairs  # what is declared may not have run yet
+    complete = pairs == asked or (study != AFTERWARDS and pairs)  # what is declared may not have run yet
     require(complete, f"the list {name!r}", asked, "pairs of entries with reported runs")
     losses = {f"{i}": (known[a][1], known[b][1]) for i, (a, b) in enumerate(pairs)}
     rate_error = 0.0 if [study, name] in written()["given"] else RATE_ERROR

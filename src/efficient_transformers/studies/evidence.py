@@ -266,6 +266,12 @@ def _by_dunnett(pairs: Mapping[str, tuple[Losses, Losses]], level: float, rate_e
     return found
 
 
+def signed(difference: float) -> str:
+    """With its sign, which a zero has not."""
+    text = f"{difference:+.3f}"
+    return text.replace("-", "−") if float(text) else text[1:]
+
+
 Word = Literal["better", "worse", "as good", "cannot tell"]
 ALIKE = 0.024
 """Two models are *as good* where the whole interval lies within so many nats of 0.

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from torch import Tensor
 
-from ...studies.evidence import Comparison
+from ...studies.evidence import Comparison, signed
 from ...training.loop import Metrics
 from .style import (
     DASHES,
@@ -205,8 +205,9 @@ def strips(rows: Mapping[str, tuple[Comparison, str]]) -> Figure:
             ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
             ax.plot([row.low, row.high], [y, y], color=color, lw=2)
             ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if color == GREY else color)
-        said = f"{word} {row.mean:+.3f}".replace("-", "−")
-        ax.annotate(said, (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color)
+        ax.annotate(
+            f"{word} {signed(row.mean)}", (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color
+        )
     ax.axvline(0, color=GREY, lw=0.8)
     ax.set_yticks(range(len(rows)), names, linespacing=1.0)
     ax.set(xlim=(-1.04 * FARTHEST, 1.04 * FARTHEST), ylim=(len(rows) - 0.4, -0.6), xticks=[-0.2, -0.1, 0, 0.1, 0.2])

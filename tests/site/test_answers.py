@@ -1,0 +1,92 @@
+"""A question, its answer and its runs on the site: wherever it is asked, words, picture and link are right."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+from efficient_transformers.book import results
+from efficient_transformers.studies.evidence import Comparison
+from tools.site import answers, nulls
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "_build" / "html"
+NAMES = list(results.written()["questions"])
+BLOCK = re.compile(r"^```\{answer\} (\S+)", re.MULTILINE)
+
+
+def page(name):
+    return BeautifulSoup((SITE / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+
+
+def asked_in_notebooks():
+    """The names that cells ask, by the notebook's name."""
+    found = {}
+    for path in sorted((ROOT / "notebooks").rglob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        calls = [answers.CALL.match(cell.source.strip()) for cell in cells if cell.cell_type == "code"]
+        found[path.relative_to(ROOT).with_suffix("").as_posix()] = [call[1] for call in calls if call]
+    return found
+
+
+def test_each_question_is_asked():
+    blocks = {name for path in (ROOT / "book").glob("*.md") for name in BLOCK.findall(path.read_text(encoding="utf-8"))}
+    assert {*NAMES} == blocks.union(*asked_in_notebooks().values())
+
+
+def test_a_picture_has_each_row_where_its_numbers_are():
+    row = Comparison(values=[-0.3, 0.1], mean=-0.1, low=-0.19, high=0.1, p=0.5, told_apart=False, error=0.1)
+    far = Comparison(values=[0.5, 0.5], mean=0.5, low=0.4, high=0.6, p=0.01, told_apart=True, error=0.1)
+    rows = {"a": results.Row(row, "cannot tell"), "b": results.Row(far, "worse")}
+    found = BeautifulSoup(answers.picture(results.Answer("Who?", rows, "No.", "S1.1")), "html.parser")
+    lines = found.select(".intervals > div")
+    places = [[mark["style"] for mark in line.select("[style]")] for line in lines]
+    assert places[0] == ["left:50%", "left:2.5%;right:25.0%", "left:0.0%", "left:75.0%", "left:25.0%"]
+    assert places[1] == ["left:50%", "left:100.0%"]
+    assert [line["class"] for line in lines] == [["cannot-tell"], ["worse"], ["ends"]]
+    assert found.div["aria-label"] == (
+        "Who? a: cannot tell −0.100, interval −0.190 to +0.100; b: worse +0.500, interval +0.400 to +0.600."
+    )
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("notebook", [name for name, asked in asked_in_notebooks().items() if asked])
+def test_a_cell_that_asks_gives_way_to_its_question(notebook):
+    tree = page(notebook)
+    asked = asked_in_notebooks()[notebook]
+    assert [block["id"] for block in tree.select(".answer")] == [f"question-{name}" for name in asked]
+    assert "results.answer(" not in tree.article.get_text()
+    for block, name in zip(tree.select(".answer"), asked, strict=True):
+        said(block, results.find(name))
+
+
+def said(block, found):
+    text = re.sub(r"\s+", " ", block.select_one(".words").get_text())
+    plain = text.replace("’", "'").replace("“", '"').replace("”", '"')
+    assert found.sentence.replace("’", "'").replace("“", '"').replace("”", '"') in plain
+    words = [row.select_one("b").get_text() for row in block.select(".intervals > div:not(.ends)")]
+    assert words == [str(row) for row in found.rows.values()]
+    link = block.select_one(".more a")
+    assert link.get_text() == f"Section {found.study}"
+
+
+@pytest.mark.site
+def test_what_did_not_work_has_each_question_with_another_expectation():
+    names = [name for names in nulls.by_part().values() for name in names]
+    assert {*names} == {name for name, says in results.written()["questions"].items() if "expected" in says}
+    tree = page(nulls.PAGE)
+    blocks = tree.select(".answer")
+    assert [block["id"] for block in blocks] == [f"question-{name}" for name in names]
+    assert f"{len(names)} with their runs" in tree.article.get_text()
+    for block, name in zip(blocks, names, strict=True):
+        said(block, results.find(name))
+        assert results.written()["questions"][name]["expected"][:12].split("’")[0] in block.get_text()
+
+
+def test_an_unknown_name_stops_the_build():
+    with pytest.raises(ValueError, match="name is 'nobody'"):
+        answers.shown("nobody")
