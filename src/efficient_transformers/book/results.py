@@ -101,7 +101,7 @@ def judged(study: str, name: str) -> dict[tuple[str, str], Row]:
     known = reported()
     asked = lists()[study][name]
     pairs = [(a, b) for a, b in asked if a in known and b in known]
-    complete = pairs == asked or (study != AFTERWARDS and pairs)  # what is declared may not have run yet
+    complete = pairs == asked or (study != AFTERWARDS and len(pairs) > 0)  # what is declared may not have run yet
     require(complete, f"the list {name!r}", asked, "pairs of entries with reported runs")
     losses = {f"{i}": (known[a][1], known[b][1]) for i, (a, b) in enumerate(pairs)}
     rate_error = 0.0 if [study, name] in written()["given"] else RATE_ERROR
