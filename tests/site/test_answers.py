@@ -11,6 +11,7 @@ from bs4 import BeautifulSoup
 
 from efficient_transformers.book import results
 from efficient_transformers.studies.evidence import Comparison
+from tools.notebooks import folding
 from tools.site import answers, nulls
 
 ROOT = Path(__file__).parents[2]
@@ -28,8 +29,8 @@ def asked_in_notebooks():
     found = {}
     for path in sorted((ROOT / "notebooks").rglob("*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells
-        calls = [answers.CALL.match(cell.source.strip()) for cell in cells if cell.cell_type == "code"]
-        found[path.relative_to(ROOT).with_suffix("").as_posix()] = [call[1] for call in calls if call]
+        asked = [folding.asked(cell.source) for cell in cells if cell.cell_type == "code"]
+        found[path.relative_to(ROOT).with_suffix("").as_posix()] = [name for name in asked if name]
     return found
 
 
@@ -58,9 +59,9 @@ def test_a_picture_has_each_row_where_its_numbers_are():
 def test_a_cell_that_asks_gives_way_to_its_question(notebook):
     tree = page(notebook)
     asked = asked_in_notebooks()[notebook]
-    assert [block["id"] for block in tree.select(".answer")] == [f"question-{name}" for name in asked]
+    assert [block["id"] for block in tree.select(".result")] == [f"question-{name}" for name in asked]
     assert "results.answer(" not in tree.article.get_text()
-    for block, name in zip(tree.select(".answer"), asked, strict=True):
+    for block, name in zip(tree.select(".result"), asked, strict=True):
         said(block, results.find(name))
 
 
@@ -79,7 +80,7 @@ def test_what_did_not_work_has_each_question_with_another_expectation():
     names = [name for names in nulls.by_part().values() for name in names]
     assert {*names} == {name for name, says in results.written()["questions"].items() if "expected" in says}
     tree = page(nulls.PAGE)
-    blocks = tree.select(".answer")
+    blocks = tree.select(".result")
     assert [block["id"] for block in blocks] == [f"question-{name}" for name in names]
     assert f"{len(names)} with their runs" in tree.article.get_text()
     for block, name in zip(blocks, names, strict=True):

@@ -19,6 +19,8 @@ from itertools import pairwise
 
 from nbformat import NotebookNode
 
+from efficient_transformers.book import results
+
 NUMBER = r"S?\d+\.\d+"  # of a thing in a chapter, 4.2, or in a study, S4.2
 TITLE = re.compile(r"#@title (.+)\n")
 CAPTION = re.compile(rf"\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>{NUMBER}))\.\*\*\s+(?P<words>\S[^\n]*)")
@@ -27,6 +29,7 @@ MADE = re.compile(
 )
 OURS = re.compile(r"efficient_transformers\b")
 PREDICTION = re.compile(r"\bBefore you (run|look)\b")
+ASKED = re.compile(r'^results\.answer\("([^"]+)"\)$')
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
 # The first cell, which the site leaves out. Matplotlib draws for screens with two dots per pixel; here, so that Colab's
 # readers have it too.
@@ -97,6 +100,12 @@ def made_title(source: str, following: str) -> str | None:
     return "imports from the package" if ours and not any(isinstance(s, ast.Import) for s in body) else "imports"
 
 
+def asked(source: str) -> str | None:
+    """The name of the question that a cell asks and does nothing else."""
+    call = ASKED.match(source.strip())
+    return call[1] if call else None
+
+
 def fold(notebook: NotebookNode) -> list[str]:
     """Derive titles, metadata and the head of the setup cell; what is wrong, if anything is."""
     unfold(notebook)
@@ -104,7 +113,8 @@ def fold(notebook: NotebookNode) -> list[str]:
         cell.metadata["jupyter"] = {"outputs_hidden": True}  # JupyterLab
     wrong = []
     for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
-        if alt := cell.metadata.get("mystnb", {}).get("image", {}).get("alt"):
+        name = asked(cell.source)
+        if alt := results.find(name).picture if name else cell.metadata.get("mystnb", {}).get("image", {}).get("alt"):
             cell.metadata["alt"] = alt  # nbconvert
         is_setup = cell.cell_type == "code" and "%pip" in cell.source
         if is_setup:

@@ -9,7 +9,6 @@ What is notable:
 
 from __future__ import annotations
 
-import re
 from html import escape
 from typing import Any
 
@@ -18,10 +17,11 @@ from sphinx.util.docutils import SphinxDirective
 
 from efficient_transformers.book import results
 from efficient_transformers.book.figures.charts import FARTHEST
-from efficient_transformers.studies.evidence import Comparison, signed
+from efficient_transformers.studies.evidence import Comparison
+from tools.notebooks import folding
+from tools.site import cells
 
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
-CALL = re.compile(r'^results\.answer\("([^"]+)"\)$')
 
 
 def place(number: float) -> str:
@@ -38,18 +38,16 @@ def marks(found: Comparison) -> str:
 
 def picture(found: results.Answer) -> str:
     """A row for each pair of models: what it is, the word, the mean, and the runs."""
-    lines, said = [], []
+    lines = []
     for name, row in found.rows.items():
         c = row.comparison
         lines.append(
             f'<div class="{row.word.replace(" ", "-")}"><span>{escape(name)}</span><b>{row}</b>'
             f'<span class="axis"><s style="left:50%"></s>{marks(c)}</span></div>'
         )
-        said.append(f"{name}: {row}, interval {signed(c.low)} to {signed(c.high)}")
-    label = escape(f"{found.question} {'; '.join(said)}.")
     ticks = "".join(f'<b style="left:{place(tick)}">{tick:g}</b>'.replace("-", "−") for tick in TICKS)
     ends = f'<div class="ends">{ticks}</div>'
-    return f'<div class="intervals" role="img" aria-label="{label}">{"".join(lines)}{ends}</div>'
+    return f'<div class="intervals" role="img" aria-label="{escape(found.picture)}">{"".join(lines)}{ends}</div>'
 
 
 def shown(name: str, as_expected: bool = False) -> nodes.Element:
@@ -64,7 +62,7 @@ def shown(name: str, as_expected: bool = False) -> nodes.Element:
     words += nodes.paragraph("", f"Runs: Section {found.study}", classes=["more"])
     drawn = nodes.raw("", picture(found), format="html")
     return nodes.container(
-        "", words, drawn, classes=["answer", "wide"] if as_expected else ["answer"], ids=[f"question-{name}"]
+        "", words, drawn, classes=["result", "wide"] if as_expected else ["result"], ids=[f"question-{name}"]
     )
 
 
@@ -78,9 +76,12 @@ class Block(SphinxDirective):
 
 
 def take_cells(app: Any, doctree: nodes.document) -> None:
-    """Put a question in the place of the cell that asks it."""
+    """Put a question in the place of the cell that asks it, closed where a reader is to guess."""
     for cell in list(doctree.findall(nodes.container)):
-        if cell.get("nb_element") == "cell_code":
-            call = CALL.match(next(cell.findall(nodes.literal_block)).astext().strip())
-            if call:
-                cell.replace_self(shown(call[1]))
+        if cell.get("nb_element") != "cell_code":
+            continue
+        if name := folding.asked(next(cell.findall(nodes.literal_block)).astext()):
+            found = shown(name)
+            cell.replace_self(found)
+            if cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden"):
+                cells.wrap(found, cells.ANSWER, "</details>")

@@ -60,6 +60,15 @@ class Answer:
     sentence: str
     study: str
 
+    @property
+    def picture(self) -> str:
+        """What the picture shows, in words."""
+        said = []
+        for name, row in self.rows.items():
+            low, high = signed(row.comparison.low), signed(row.comparison.high)
+            said.append(f"{name}: {row}, interval {low} to {high}")
+        return f"{self.question} {'; '.join(said)}."
+
     def __str__(self) -> str:
         return "\n".join([self.question, *textwrap.wrap(self.sentence, LINE)])
 
