@@ -56,7 +56,8 @@ linkcheck: .venv/ready      ## whether the links that leave the site still lead 
 lint: .venv/ready           ## format, lint, types, and which module may import which
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
-quick: lint                 ## lint, and the tests of the package without the slow ones: for every change
+quick: lint                 ## lint, chapters beside the package, its tests without the slow ones: for every change
+	$(BIN)/python -m tools.notebooks.drift
 	$(PYTEST) -n 2 -m 'not slow and not long' tests/package
 
 package:                    ## the tests of the package, in whatever environment there is: make package PYTEST=pytest

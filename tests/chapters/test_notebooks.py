@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -16,10 +15,9 @@ import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
 
-import efficient_transformers
 from efficient_transformers.book import results
 from tools.make import lab, repository
-from tools.notebooks import folding, pictures, run_notebooks
+from tools.notebooks import drift, folding, pictures, run_notebooks
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -39,33 +37,6 @@ def is_panel(cell):
     return "interact(" in cell.source
 
 
-def without_docstrings(node):
-    for child in ast.walk(node):
-        body = getattr(child, "body", None)
-        if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(child) is not None:
-            child.body = body[1:]
-        if isinstance(child, ast.FunctionDef):  # annotations are for the type checker
-            child.returns = None
-            # A fast form, which is the package's own, computes the same.
-            child.decorator_list = [d for d in child.decorator_list if not ast.unparse(d).startswith("on_cpu(")]
-            stars = [a for a in (child.args.vararg, child.args.kwarg) if a is not None]
-            for argument in [*child.args.args, *child.args.kwonlyargs, *child.args.posonlyargs, *stars]:
-                argument.annotation = None
-    return ast.dump(node)
-
-
-@cache
-def package_definitions():
-    """Syntax trees of the package's classes and functions, by name."""
-    found = {}
-    package = Path(efficient_transformers.__path__[0])
-    for source in {*package.rglob("*.py")} - {*package.glob("book/**/*.py")}:  # those have names of their own
-        for node in ast.parse(source.read_text(encoding="utf-8")).body:
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-                found.setdefault(node.name, []).append(without_docstrings(node))
-    return found
-
-
 def test_pytest_with_nbval_alone_executes_every_cell():
     """Only collected, without the tests beside them: what it takes from the configuration is what a reader's takes."""
     ran = subprocess.run(
@@ -83,12 +54,18 @@ def test_text_and_notebook_agree_and_every_cell_was_executed(name):
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        trees = [ast.parse(c.source.replace("%pip", "#")) for c in code_cells(name) if "%pip" not in c.source]
-    for node in (n for tree in trees for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))):
-        if node.name in package_definitions():
-            assert without_docstrings(node) in package_definitions()[node.name], node.name
+    assert drift.drifts(ROOT / "book" / f"{name}.md") == []
+
+
+def test_a_definition_that_differs_is_shown_by_file_line_and_diff(tmp_path):
+    changed = tmp_path / "changed.md"
+    text = (ROOT / "book" / "01-transformer.md").read_text(encoding="utf-8")
+    changed.write_text(text.replace("def initialize(module):", "def initialize(module, scale=2):"), encoding="utf-8")
+    (shown,) = drift.drifts(changed)
+    line = text[: text.index("def initialize(")].count("\n") + 1
+    assert re.search(r"^--- src/efficient_transformers/\S+\.py:\d+$", shown, re.MULTILINE)
+    assert f"+++ {changed}:{line}\n" in shown
+    assert "\n-def initialize(module):\n+def initialize(module, scale=2):\n" in shown
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
