@@ -59,11 +59,10 @@ def shown(name: str, as_expected: bool = False) -> nodes.Element:
         first += nodes.inline("", f"{asked}: ", classes=["who"])
     first += nodes.Text(says["expected"] if as_expected else found.question)
     words = nodes.container("", first, nodes.paragraph("", found.sentence), classes=["words"])
-    words += nodes.paragraph("", f"Runs: Section {found.study}", classes=["more"])
     drawn = nodes.raw("", picture(found), format="html")
-    return nodes.container(
-        "", words, drawn, classes=["result", "wide"] if as_expected else ["result"], ids=[f"question-{name}"]
-    )
+    runs = nodes.paragraph("", f"Runs: Section {found.study}", classes=["more"])
+    kind = ["result", "wide"] if as_expected else ["result"]
+    return nodes.container("", words, drawn, runs, classes=kind, ids=[f"question-{name}"])
 
 
 class Block(SphinxDirective):
