@@ -131,8 +131,10 @@ def test_a_step_that_is_refused_leaves_the_cache_as_it_was(case):
     assert_close(model(tokens[:, 9:], cache), model(tokens)[:, 9:])
 
 
-@every_family
-@pytest.mark.parametrize("kind", [Cache, partial(StaticCache, max_seq_len=6)], ids=CACHES)
+@pytest.mark.parametrize("case", ["transformer", "primer-ez", "hourglass", "amlp", "dense-gmlp"])
+@pytest.mark.parametrize(
+    "kind", [Cache, *(partial(StaticCache, max_seq_len=n) for n in (6, 9))], ids=[*CACHES, "larger"]
+)
 @torch.no_grad()
 def test_a_cache_is_read_to_the_last_position_and_not_beyond_it(case, kind):
     model = randomize(build_model(case, vocab_size=7, d_model=8, n_layers=2, n_heads=2, max_seq_len=6))
