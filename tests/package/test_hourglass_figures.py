@@ -33,14 +33,6 @@ def test_below_a_waist_are_costs_as_shares_of_the_first():
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["8 plain layers", "this hourglass"]
 
 
-def test_losses_by_steps_have_a_dot_for_each_seed_and_a_name_beside_the_mean():
-    (ax,) = figures.losses_by_steps({"2 layers": (700, [1.0, 2.0])}, {"factor 4": (400, [3.0, 3.0])}).axes
-    assert [list(line.get_ydata()) for line in ax.lines] == [[1.0, 2.0], [1.5], [3.0, 3.0], [3.0]]
-    left, right = ax.texts
-    assert (left.get_text(), left.get_ha(), left.xy) == ("2 layers", "right", (700, 1.5))
-    assert (right.get_text(), right.get_ha(), right.xy) == ("factor 4", "left", (400, 3.0))
-
-
 def test_the_worked_example_is_drawn_with_its_numbers():
     x, windows, inside = torch.tensor([8.0, 4, 8, 4, 8, 0, 4, 8]), torch.tensor([2.0, 6]), torch.tensor([2.0, 8])
     ax = figures.by_hand(x, windows, inside, x + inside.repeat_interleave(4), 4).axes[0]

@@ -9,7 +9,7 @@ from .gmlp import (
     written_out,
 )
 from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
-from .hourglass import by_hand, cost_by_length, losses_by_steps, stairs, waist, who_sees_whom
+from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom
 from .maps import leak_maps
 from .primer_ez import glimpses, learned_kernels, readings, worked_example
 from .style import (
@@ -77,7 +77,6 @@ __all__ = [
     "looks",
     "loss_and_landmarks",
     "loss_in_band",
-    "losses_by_steps",
     "lottery",
     "nth_color",
     "panel_grid",

@@ -15,7 +15,6 @@ from torch import Tensor
 from .style import GREY, MODELS, OTHERS, SHAPES, WIDTH, styled
 
 FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
-Reached = tuple[int, Sequence[float]]  # steps, and the losses of the seeds
 
 
 @styled
@@ -161,25 +160,4 @@ def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Seq
         ax.yaxis.set_major_formatter("{x:g}")
     axes[-1, 0].set_xlabel("length")
     axes[0, 0].legend()
-    return figure
-
-
-@styled
-def losses_by_steps(plain: Mapping[str, Reached], hourglasses: Mapping[str, Reached]) -> Figure:
-    """Loss against the steps that a model made in its time: a dot for each seed, the mean, and the model's name.
-
-    Each model is its steps and the losses of its seeds. Names of plain models stand left below, others right above.
-    """
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
-    sides = ((plain, "transformer", "right", "top", -1), (hourglasses, "hourglass", "left", "bottom", 1))
-    for models, look, across, along, side in sides:
-        color, marker = MODELS[look]
-        for name, (steps, losses) in models.items():
-            mean = sum(losses) / len(losses)
-            ax.plot([steps] * len(losses), losses, "o", color=color, alpha=0.35, markersize=4)
-            ax.plot(steps, mean, marker, color=color, markersize=8)
-            beside = (9 * side, 4 * side)
-            ax.annotate(name, (steps, mean), beside, textcoords="offset points", ha=across, va=along, color=color)
-    ax.set(xlabel="steps in a minute", ylabel="test loss (nats)")
-    ax.set_xlim(left=0)
     return figure
