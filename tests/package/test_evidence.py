@@ -149,14 +149,6 @@ def test_steps_to_a_loss_are_those_of_an_annealed_run():
     assert steps_to_loss(lengths, by_seed(1.5, 1.51)) is None
 
 
-def test_a_standard_error_with_the_texts_part_by_hand():
-    (found,) = compare({"": (by_seed(1.0, 1.2, 1.1), by_seed(1.0, 1.0, 1.0))}, rate_error=0.0).values()
-    assert found.error == pytest.approx(0.1 / math.sqrt(3))
-    ours, theirs = [1.0, 3.0] * 7, [0.0] * 14  # means of 1 and 3 in turn
-    text = stats.tstd([1.0, 3.0] * 7) / math.sqrt(14)
-    assert found.with_text(ours, theirs) == pytest.approx(math.sqrt(found.error**2 + text**2))
-
-
 CONTROL = by_seed(0.0, 0.01, -0.01, 0.005, -0.005)
 
 
@@ -210,7 +202,6 @@ REFUSED = [
     (lambda: compare({}), "pairs is {}"),
     (lambda: compare({"a": SAME}, level=1), "level is 1"),
     (lambda: compare({"a": SAME, "b": (by_seed(2.0, 2.5), SAME[1])}), "the spread of the differences is 0.0"),
-    (lambda: COMPARISON.with_text([0.0] * 14, [0.0] * 13), "the blocks is 14"),
     (lambda: crossing({1: [0.1, 0.1], 10: [-0.1, -0.1]}, level=2.0), "level is 2.0"),
     (lambda: crossing({100: [1.0, 2.0]}), "differences is [100]"),
     (lambda: crossing({0: [1.0, 2.0], 1: [-1.0, -1.0]}), "differences is [0, 1]"),

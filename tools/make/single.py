@@ -20,7 +20,7 @@ FOLDER = ROOT / "single"
 BASELINE = ("01-transformer", "turn_pairs", "PlainAttention", "PlainFeedForward", "PlainLayer")
 MODEL = ("01-transformer", "PlainLanguageModel", "initialize")
 TRAINING = ("01-transformer", "next_token_loss", "rate", "validation_loss", "learn")
-PARTS = {  # a chapter, and what the file takes from it, in this order
+PARTS: dict[str, list[tuple[str, ...]]] = {  # a chapter, and what the file takes from it, in this order
     "transformer": [BASELINE, MODEL],
     "primer_ez": [
         ("01-transformer", "turn_pairs"),
@@ -151,7 +151,8 @@ def made(name: str) -> str:
     build = BUILDS[name].replace("\n    ", "\n")
     parts.append(f'def build(vocab_size):\n    """The model of the book: about 0.8 million parameters."""{build}\n')
     parts.append(TEXT.lstrip("\n"))
-    parts += [definition(chapter, part) + "\n" for chapter, *wanted in [TRAINING] for part in wanted]
+    chapter, *wanted = TRAINING
+    parts += [definition(chapter, part) + "\n" for part in wanted]
     writing = definition("01-transformer", "write_on")
     parts.append(writing.replace("model(tokens)", WRITING.get(name, "model(tokens)")) + "\n")
     text = "\n\n".join(parts) + "\n" + MAIN

@@ -109,21 +109,6 @@ class Comparison:
     told_apart: bool
     error: float
 
-    def with_text(self, ours: Sequence[float], theirs: Sequence[float]) -> float:
-        """The standard error with the text's own part: another text of this kind would have other losses.
-
-        The two parts are taken to be independent: :math:`\\sqrt{e^2 + e_{text}^2}` with :func:`sampling_error` of the
-        differences of blocks.
-
-        Args:
-            ours, theirs: the losses of the same blocks of text by both sides, of one seed.
-
-        Raises:
-            ValueError: if their numbers differ, or as for :func:`sampling_error`.
-        """
-        require(len(ours) == len(theirs), "the blocks", len(ours), f"as many as those of the other side, {len(theirs)}")
-        return math.hypot(self.error, sampling_error([a - b for a, b in zip(ours, theirs, strict=True)]))
-
     def __str__(self) -> str:
         verdict = "" if self.told_apart else ", not told apart"
         return f"{self.mean:+.3f}  [{self.low:+.3f}, {self.high:+.3f}]{verdict}"
