@@ -11,7 +11,6 @@ from scipy import stats
 
 from efficient_transformers.studies.evidence import (
     RATE_ERROR,
-    Comparison,
     compare,
     crossing,
     holm,
@@ -192,7 +191,6 @@ def test_dunnetts_grouping_is_scipys():
 
 
 SAME = (by_seed(1.0, 1.5), by_seed(1.0, 1.5))
-COMPARISON = Comparison([0.1], 0.0, -0.02, 0.02, p=0.9, told_apart=False, error=0.006)
 REFUSED = [
     (lambda: paired({0: 1.0, 1: 1.0}, {0: 1.0, 2: 1.0}), r"the seeds is [0, 1]"),
     (lambda: paired({0: 1.0}, {0: 1.0}), "the seeds is [0]"),
