@@ -81,6 +81,6 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
             continue
         if name := folding.asked(next(cell.findall(nodes.literal_block)).astext()):
             found = shown(name)
-            cell.replace_self(found)
+            cell.parent.replace(cell, found)  # and nothing of the cell stays
             if cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden"):
                 cells.wrap(found, cells.ANSWER, "</details>")
