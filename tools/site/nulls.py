@@ -16,7 +16,7 @@ def by_part() -> dict[str, list[str]]:
     parts: dict[str, list[str]] = {}
     for name, says in results.written()["questions"].items():
         if "expected" in says:
-            parts.setdefault(PARTS.get(says["study"][1], OTHERS), []).append(name)
+            parts.setdefault(PARTS.get(says["study"].partition(".")[0].removeprefix("S"), OTHERS), []).append(name)
     return {part: parts[part] for part in (*PARTS.values(), OTHERS) if part in parts}
 
 
