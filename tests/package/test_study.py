@@ -376,7 +376,7 @@ def test_every_file_of_results_belongs_to_a_study(studies):
     results = ROOT / "experiments" / "results"
     assert {p.stem for p in results.glob("*.jsonl")} - set(DECLARED) == {*studies, *SCRIPTS}
     assert not set(DECLARED) & {*studies, *SCRIPTS}
-    timed = {*studies, *script("studies").ONLY_TIMED, "step-times", "frozen"}
+    timed = {*studies, *script("studies").ONLY_TIMED, "step-times", "frozen", "lists"}
     assert {p.stem.removesuffix("-seconds") for p in results.glob("*.json")} <= timed
 
 

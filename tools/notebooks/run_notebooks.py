@@ -50,7 +50,7 @@ def chapters() -> list[str]:
 
 def studies() -> list[str]:
     """Names of the studies, such as "studies/s1-strong-baseline", from the files of book/studies/."""
-    return named("studies/s[1-9]-*.md")
+    return sorted(named("studies/s[1-9]*-*.md"), key=lambda name: int(number(name)[1:]))
 
 
 def notebooks() -> list[str]:
