@@ -64,6 +64,9 @@ EXAMPLES = {
     "compare families": lambda: figures.compare_losses(
         losses(("baseline", "dense gMLP", "gMLP", "dense aMLP", "aMLP", "hourglass"))
     ),
+    "strips": lambda: figures.strips(
+        {"short": (difference(-0.055, 0.02), "better"), "long": (difference(0.005, 0.02), "cannot tell")}
+    ),
     "differences": lambda: figures.differences(
         {name: difference(-0.05 + 0.02 * i, 0.03) for i, name in enumerate((*MODELS, "kernels per head, no bias"))},
         "final loss minus that of Primer EZ (nats per character)",

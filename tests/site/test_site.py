@@ -224,10 +224,10 @@ every_chapter = pytest.mark.parametrize("opened", CHAPTERS, indirect=True, scope
 
 
 @every_chapter
-def test_chapter(chapter):
+def test_chapter(chapter, notebook):
     """Math is set, and every slider changes the picture."""
     page = chapter
-    assert page.locator("math").count() > 0
+    assert page.locator("math").count() > 0 or not any("$" in cell.source for cell in notebook.cells)
     for explorer in page.locator(".explorer").all():
         for slider in explorer.locator("input[type=range]").all():
             before, said = explorer.evaluate(VISIBLE_FRAME), slider.locator("+ output").inner_text()

@@ -30,7 +30,7 @@ def place(number: float) -> str:
 
 def marks(found: Comparison) -> str:
     if abs(found.mean) > FARTHEST:
-        return f'<b style="left:{place(found.mean)}">{"←" if found.mean < 0 else "→"}</b>'
+        return f'<b style="left:{place(found.mean)}">{"&lt;" if found.mean < 0 else "&gt;"}</b>'
     dots = "".join(f'<i style="left:{place(value)}"></i>' for value in found.values)
     bar = f'<u style="left:{place(found.low)};right:{place(-found.high)}"></u>'
     return f'{bar}{dots}<em style="left:{place(found.mean)}"></em>'
