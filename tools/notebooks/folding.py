@@ -113,8 +113,9 @@ def fold(notebook: NotebookNode) -> list[str]:
         cell.metadata["jupyter"] = {"outputs_hidden": True}  # JupyterLab
     wrong = []
     for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
-        name = asked(cell.source)
-        if alt := results.find(name).picture if name else cell.metadata.get("mystnb", {}).get("image", {}).get("alt"):
+        if name := asked(cell.source):
+            cell.metadata["mystnb"] = {"image": {"alt": results.find(name).picture}}
+        if alt := cell.metadata.get("mystnb", {}).get("image", {}).get("alt"):
             cell.metadata["alt"] = alt  # nbconvert
         is_setup = cell.cell_type == "code" and "%pip" in cell.source
         if is_setup:
@@ -143,6 +144,6 @@ def unfold(notebook: NotebookNode) -> list[tuple[str, str, NotebookNode]]:
             cell.source = cell.source.removeprefix(SETUP)
             if is_folded(cell) and (title := MADE.match(cell.source)):
                 cell.source = cell.source[title.end() :]
-            for name in ("alt", "cellView", "jupyter"):
+            for name in ("alt", "cellView", "jupyter", *(["mystnb"] if asked(cell.source) else [])):
                 cell.metadata.pop(name, None)
     return [(cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]

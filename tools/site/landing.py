@@ -1,10 +1,9 @@
-"""On the landing page: what the book is, what it found, and a card for each chapter, so that nobody keeps them in step.
+"""On the landing page: the size of the book, two instruments, and a card for each chapter, so that all is in step.
 
-- What is claimed stands beside the chapters, in ``book/landing.yml``.
+- What a chapter is about stands in ``book/landing.yml``; what came out is questions, as everywhere.
 - ``<!-- facts -->`` becomes the book's size, and the ways into it.
 - ``<!-- leak lab -->`` becomes the instrument, which static/landing.js moves once.
 - ``<!-- writing -->`` becomes two models that write: tools/site/writing.py.
-- ``<!-- findings -->`` becomes three questions of ``results.yml``.
 - ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with its emblem.
 """
 
@@ -29,10 +28,6 @@ EMBLEMS = ROOT / "book" / "static" / "emblems"
 SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
 PAGE = "book/index"
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
-
-
-def findings() -> str:
-    return "\n\n".join(f"```{{answer}} {name}\n```" for name in SAYS["findings"])
 
 
 def in_the_book() -> list[str]:
@@ -117,8 +112,6 @@ def fill(app: Any, docname: str, source: list[str]) -> None:
     for mark, made in MARKS.items():
         if docname == PAGE and mark in source[0]:
             source[0] = source[0].replace(mark, f"```{{raw}} html\n{made()}\n```")
-    if docname == PAGE:
-        source[0] = source[0].replace("<!-- findings -->", findings())
 
 
 def write_instrument(app: Any, error: Exception | None) -> None:

@@ -29,9 +29,7 @@ LINK = re.compile(r'<a (?=[^>]*\bhref="(?P<href>[^"]*)")(?P<rest>[^>]*)>(?P<insi
 MARKED = re.compile(r'<a data-preview(?:="([^"]*)")?[^>]*\bhref="([^"]*)"')
 # Links that are no references: to where one is already, to a picture's file, to a listing, on a card.
 NOT = re.compile(r'class="[^"]*\b(headerlink|eqno|code-link|image-reference)\b')
-CLOSED = re.compile(
-    r'<(?P<tag>pre|nav|script|style)\b.*?</(?P=tag)>|<ul class="(?:chapter-cards|findings).*?</ul>', re.DOTALL
-)
+CLOSED = re.compile(r'<(?P<tag>pre|nav|script|style)\b.*?</(?P=tag)>|<ul class="chapter-cards.*?</ul>', re.DOTALL)
 KEPT = ("math", "code", "em", "strong", "p", "b", "sub", "sup", "br")
 SHORT = 50  # characters: a paragraph with fewer is no first paragraph, but the kind of an exercise
 PREFIX = re.compile(r"https?://(?:www\.)?|(?:v\d+)?(?:\.pdf)?/?$")
