@@ -343,6 +343,17 @@ def test_a_study_is_read_at_a_budget_and_a_context():
         study.load_study("head-to-head", seq_len=64)
 
 
+def test_a_mean_curve_is_that_of_all_runs_and_refuses_others_steps():
+    one, other = ([{"step": 0, "validation_loss": 4}, {"step": 10, "validation_loss": last}] for last in (2, 3))
+    found = study.mean_curve([{"metrics": one}, {"metrics": other}], 0.5)
+    assert found == [
+        {"step": 0, "seconds": 0.0, "validation_loss": 4.0},
+        {"step": 10, "seconds": 5.0, "validation_loss": 2.5},
+    ]
+    with pytest.raises(ValueError, match="the steps of the runs is"):
+        study.mean_curve([{"metrics": one}, {"metrics": other[:1]}], 0.5)
+
+
 def test_a_step_has_the_time_of_its_model_and_size():
     run = study.load_study("head-to-head")[0]["run"]
     took = study.load_step_time(run)

@@ -17,7 +17,7 @@ import re
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -338,6 +338,28 @@ def step_key(run: Record) -> str:
     parts = [run["model"], run["options"], training["batch_size"], training["seq_len"]]
     more = [place[name] for place, name in ((run, "subwords"), (training, "optimizer")) if name in place]
     return json.dumps(parts + more, sort_keys=True)
+
+
+def mean_curve(records: Sequence[Record], seconds: float) -> list[dict[str, float]]:
+    """The validation loss on the way, the mean of runs of one model: by ``step`` and by ``seconds``.
+
+    Args:
+        records: of the runs, with equal steps.
+        seconds: what a step takes, of :func:`load_step_time`.
+
+    Raises:
+        ValueError: if the runs were not looked at after the same steps.
+    """
+    steps = [[at["step"] for at in record["metrics"]] for record in records]
+    require(len({*map(tuple, steps)}) == 1, "the steps of the runs", steps, "those of one run, for each")
+    return [
+        {
+            "step": at[0]["step"],
+            "seconds": at[0]["step"] * seconds,
+            "validation_loss": statistics.fmean(one["validation_loss"] for one in at),
+        }
+        for at in zip(*(record["metrics"] for record in records), strict=True)
+    ]
 
 
 def load_step_time(run: Record) -> Record:
