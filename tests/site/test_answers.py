@@ -8,11 +8,12 @@ from pathlib import Path
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from docutils import nodes
 
 from efficient_transformers.book import results
 from efficient_transformers.studies.evidence import Comparison
 from tools.notebooks import folding
-from tools.site import answers, nulls
+from tools.site import answers, cells, nulls
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -52,6 +53,18 @@ def test_a_picture_has_each_row_where_its_numbers_are():
     assert found.div["aria-label"] == (
         "Who? a: cannot tell −0.100, interval −0.190 to +0.100; b: worse +0.500, interval +0.400 to +0.600."
     )
+
+
+def test_the_text_that_tells_an_answer_joins_its_output():
+    cell = nodes.container(nb_element="cell_code", cell_metadata={"jupyter": {"outputs_hidden": True}})
+    cell += nodes.container("", nodes.paragraph("", "42"), nb_element="cell_code_output")
+    check = nodes.container(classes=["tag_fold"])
+    opens = nodes.raw("", "<details><summary>Guess first, then open</summary>", format="html")
+    closes, after = nodes.raw("", "</details>", format="html"), nodes.paragraph("", "Go on.")
+    page = nodes.section("", cell, check, opens, nodes.paragraph("", "It is 42."), closes, after)
+    cells.close_answers(None, page)
+    assert [child.astext() for child in cell] == [cells.ANSWER, "42", "It is 42.", "</details>"]
+    assert list(page) == [cell, check, after]
 
 
 @pytest.mark.site

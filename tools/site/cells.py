@@ -4,12 +4,13 @@ What is notable:
 - all come from what the notebook has anyhow, a first line ``#@title ...``, an output that JupyterLab keeps collapsed,
   and a paragraph ``**Figure 4.2.** ...``;
 - the code of a picture or table folds below it, and opens by a link at the end of its caption;
-- an answer is closed without a script, and with its caption, which may say it;
+- an answer is closed without a script, with its caption and the text that tells it;
 - a folded cell's code keeps its colors and its links.
 """
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Any
 
@@ -19,6 +20,7 @@ from sphinx.util import logging
 from tools.notebooks.folding import CAPTION, TITLE, anchor
 
 ANSWER = '<details class="answer"><summary>Guess first, then open</summary>'
+OPENS = re.compile(r"<details><summary>Guess first, then open</summary>\s*$")  # as a chapter writes it around the text
 log = logging.getLogger(__name__)
 
 
@@ -104,8 +106,23 @@ def link_code(figure: nodes.figure) -> None:
     ]
 
 
+def told(cell: nodes.Element) -> list[nodes.Node]:
+    """The text of a ``<details>`` after a cell, taken out of it; folded checks may stand between."""
+    following = cell.parent[cell.parent.index(cell) + 1 :]
+    while following and "tag_fold" in following[0].get("classes", []):
+        following = following[1:]
+    if not (following and isinstance(following[0], nodes.raw) and OPENS.match(following[0].astext())):
+        return []
+    end = next(i for i, node in enumerate(following) if isinstance(node, nodes.raw) and "</details>" in node.astext())
+    for node in following[: end + 1]:
+        cell.parent.remove(node)
+    return following[1:end]
+
+
 def close_answers(app: Any, doctree: nodes.document) -> None:
-    """Put what a reader is to predict into a ``<details>``; `folding` says which cells these are."""
-    for cell in doctree.findall(nodes.container):
+    """Put what a reader is to predict, and the text that tells it, into a ``<details>``; `folding` says which cells."""
+    for cell in list(doctree.findall(nodes.container)):
         if cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden") and (output := part(cell, "output")):
+            text = told(cell)
             wrap(output, ANSWER, "</details>")
+            cell[-1:-1] = text
