@@ -34,7 +34,7 @@ from .style import (
     plain,
     thin,
 )
-from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
+from .transformer import clock_hands, growing, head_maps, loss_and_landmarks, reading
 from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, shares, waves
 
 __all__ = [
@@ -66,6 +66,7 @@ __all__ = [
     "gain_map",
     "gains",
     "glimpses",
+    "growing",
     "growth",
     "head_maps",
     "kernel_owners",
