@@ -18,6 +18,7 @@ TEXT = (Path(__file__).parents[2] / "book" / "names.md").read_text(encoding="utf
 MODELS, ENDINGS = (re.findall(r"^\| (`.*)$", part, re.MULTILINE) for part in TEXT.split("\n## ")[1:])
 BUILT = [cells for row in MODELS if (cells := [cell.strip(" `") for cell in row.split("|")])[2].startswith("build")]
 BUDGET = re.compile(r"(, equal (time|work))?(, [\d.]+M, [\d,]+ steps of .*)?$")
+NAMES = list(results.written()["questions"])
 LISTED = re.compile("`([^`]+)`")
 
 
@@ -38,6 +39,7 @@ def explained(name):
 def test_each_model_of_a_question_has_its_name_on_the_page():
     questions = results.written()["questions"].values()
     asked = {name for says in questions for _, _, *pair in says["rows"].values() for name in pair}
+    asked |= {model.name for name in NAMES for row in results.find(name).rows.values() for model in row.models}
     assert sorted(name for name in asked if not explained(name)) == []
 
 
