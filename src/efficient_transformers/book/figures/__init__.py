@@ -2,10 +2,8 @@
 
 from .charts import by_depth, compare_losses, curves, differences, plot_losses, strips
 from .gmlp import (
-    digit_filters,
     learned_matrix,
     loss_in_band,
-    triangle_tiles,
     written_out,
 )
 from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
@@ -60,7 +58,6 @@ __all__ = [
     "cost_by_length",
     "curves",
     "differences",
-    "digit_filters",
     "fixed_ticks",
     "fold",
     "gain_map",
@@ -90,7 +87,6 @@ __all__ = [
     "strips",
     "thin",
     "trade_offs",
-    "triangle_tiles",
     "tuning_curves",
     "waist",
     "waves",
