@@ -90,7 +90,7 @@ def windows(x, k):
 
 
 class MeanShortening(nn.Module):
-    """(4.3), above: (B, T, D) to (B, n, D)."""
+    """(4.3): (B, T, D) to (B, n, D)."""
 
     def __init__(self, factor):
         super().__init__()
