@@ -90,7 +90,7 @@ def windows(x, k):
 
 
 class MeanShortening(nn.Module):
-    """(4.3), above: (B, T, D) to (B, n, D)."""
+    """(4.3): (B, T, D) to (B, n, D)."""
 
     def __init__(self, factor):
         super().__init__()
@@ -113,6 +113,8 @@ class CopyUpSampling(nn.Module):
 
 
 class PlainHourglass(nn.Module):
+    """(4.5) for embeddings of shape (B, T, D)."""
+
     def __init__(self, *, before, shorten, inside, up_sample, after, d_model):
         super().__init__()
         self.d_model = d_model
