@@ -7,7 +7,7 @@ from .gmlp import (
     written_out,
 )
 from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
-from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom
+from .hourglass import by_hand, cost_by_length, waist, who_sees_whom
 from .maps import leak_maps
 from .primer_ez import glimpses, learned_kernels, readings, worked_example
 from .style import (
@@ -83,7 +83,6 @@ __all__ = [
     "reading",
     "readings",
     "shares",
-    "stairs",
     "strips",
     "thin",
     "trade_offs",
