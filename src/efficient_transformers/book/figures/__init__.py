@@ -35,7 +35,7 @@ from .style import (
     thin,
 )
 from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
-from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, shares, waves
+from .variations import arrows, attention_maps, knobs, shares, waves
 
 __all__ = [
     "COLORS",
@@ -63,12 +63,9 @@ __all__ = [
     "digit_filters",
     "fixed_ticks",
     "fold",
-    "gain_map",
-    "gains",
     "glimpses",
     "growth",
     "head_maps",
-    "kernel_owners",
     "knobs",
     "leak_maps",
     "learned_kernels",
