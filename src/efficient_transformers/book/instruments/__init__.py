@@ -307,7 +307,8 @@ class Bet:
             f'<div class="choices">{"".join(map(self.button, self.NAMES))}</div>'
             f'<div class="drawn"><div role="img" aria-label="{escape(repr(self))}">{rows}'
             '<div class="subset"><span></span><span class="ends"><span>lower loss</span>'
-            "<span>no convolution</span></span></div></div><p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
+            "<span>no convolution</span></span></div></div>"
+            "<p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
             "filled where the interval around it leaves out the line of no convolution.</p></div>"
         )
         return f"<style>{style}</style>{framed('bet', 'A bet', 'Which of the three would you convolve?', inside)}"
