@@ -25,11 +25,11 @@ def knobs() -> Figure:
     rows = (
         ("norm", PLAIN, ""),
         ("to query, key and value", PLAIN, "queries made from keys? §3.4"),
-        ("convolutions", NEW, "of which of the three? §3.2\nall of them? §3.8"),
+        ("convolutions", NEW, "of which of the three? §3.2\nor one in front? §3.8"),
         ("attention", PLAIN, ""),
         ("norm", PLAIN, "another formula?\nafter the network? §3.4"),
         ("up to more channels", PLAIN, ""),
-        ("squared ReLU", NEW, "ReLU, GELU, SwiGLU? §3.3"),
+        ("squared ReLU", NEW, "or SwiGLU? §3.3"),
         ("down again", PLAIN, ""),
     )
     figure, ax = plt.subplots(figsize=(WIDTH, 5.8), layout="constrained")
@@ -67,7 +67,8 @@ def waves(pairs: Mapping[str, tuple[Tensor, Tensor]], marked: Sequence[int] = ()
         ax.plot(t, out, "o-", color=PRIMER, lw=1.4, label="out")
         for token in marked:
             y = out[token].item()
-            ax.annotate(f"{y:.2f}", (token, y), (6, 5), textcoords="offset points", color=PRIMER)
+            below = {"textcoords": "offset points", "ha": "center", "va": "top", "color": PRIMER}
+            ax.annotate(f"{y:.2f}".replace("-", "−"), (token, y), (0, -5), **below)
         ax.set_title(title, loc="left")
         ax.set(ylim=(-1.25, 1.25), yticks=(-1, 0, 1), ylabel="value")
     axes[-1].set(xlabel="token t", xticks=range(len(into)))

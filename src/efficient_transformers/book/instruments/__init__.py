@@ -256,7 +256,7 @@ class Bet:
         "q": "Whether queries alone bring anything we cannot tell. A query of three letters still meets keys of one. "
         "Look for the rows with values in them: they are the four lowest.",
         "k": "Keys alone bring a little. A key of three letters is met by queries of one, and the head still brings "
-        "home one letter. See how much keys gain where values are convolved as well.",
+        "home one letter. Compare their row with that of values.",
         "v": "Yes. Values alone do as well as all three.",
     }
 
