@@ -33,6 +33,12 @@ def test_drawings_fit_the_page_and_their_text_is_large_enough():
     assert len(list(drawings())) == 6  # what is drawn is looked at by a fixture
 
 
+def test_a_panel_says_what_comes_out_at_the_marked_tokens():
+    wave = torch.tensor([1.0, -1.0])
+    figure = figures.waves({"a": (wave, wave / 2), "b": (wave, wave)}, marked=(0, 1))
+    assert figure.axes[0].get_title(loc="left") == "a: 0.50 at token 0, −0.50 at token 1"
+
+
 def test_the_arrows_of_a_kernel_end_at_its_gain():
     figure = figures.arrows(torch.tensor([1 / 2, 1 / 6, 1 / 6]), {"a": 0, "b": 1 / 4, "c": 1 / 2})
     assert [ax.get_title() for ax in figure.axes] == ["a\n0.83 is left", "b\n0.37 is left", "c\n0.50 is left"]

@@ -56,7 +56,7 @@ def knobs() -> Figure:
 
 @styled
 def waves(pairs: Mapping[str, tuple[Tensor, Tensor]], marked: Sequence[int] = ()) -> Figure:
-    """For each wave a panel: what goes into a kernel, ``[T]``, and what comes out, with its number at some tokens."""
+    """For each wave a panel: what goes into a kernel, ``[T]``, and what comes out, in numbers at some tokens."""
     figure, axes = plt.subplots(
         len(pairs), 1, figsize=(WIDTH, 1.55 * len(pairs) + 0.5), sharex=True, layout="constrained"
     )
@@ -65,11 +65,8 @@ def waves(pairs: Mapping[str, tuple[Tensor, Tensor]], marked: Sequence[int] = ()
         ax.axhline(0, color=OPEN, lw=0.6)
         ax.plot(t, into, "o-", color=OPEN, lw=1, mfc="none", label="in")
         ax.plot(t, out, "o-", color=PRIMER, lw=1.4, label="out")
-        for token in marked:
-            y = out[token].item()
-            below = {"textcoords": "offset points", "ha": "center", "va": "top", "color": PRIMER}
-            ax.annotate(f"{y:.2f}".replace("-", "−"), (token, y), (0, -5), **below)
-        ax.set_title(title, loc="left")
+        numbers = [f"{out[token].item():.2f} at token {token}".replace("-", "−") for token in marked]
+        ax.set_title(": ".join([title, ", ".join(numbers)] if numbers else [title]), loc="left")
         ax.set(ylim=(-1.25, 1.25), yticks=(-1, 0, 1), ylabel="value")
     axes[-1].set(xlabel="token t", xticks=range(len(into)))
     figure.legend(*axes[0].get_legend_handles_labels(), ncols=2, loc="outside upper right")
