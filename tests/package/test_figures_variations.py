@@ -8,9 +8,8 @@ import torch
 from legible import DRAWINGS
 from wrong_answers import PREAMBLE, WRONG
 
-from efficient_transformers import CausalDepthwiseConv, figures
+from efficient_transformers import figures
 from efficient_transformers.book.exercises import check
-from efficient_transformers.book.figures.variations import ends
 from efficient_transformers.studies.evidence import Comparison
 
 pytestmark = [*DRAWINGS, pytest.mark.slow]
@@ -22,51 +21,27 @@ def comparison(mean, told_apart):
 
 def drawings():
     wave = torch.tensor([1.0, -1.0] * 4)
-    line = (torch.linspace(0, 0.5, 9), torch.ones(9))
     yield figures.knobs()
-    yield figures.waves({"a": (wave, wave / 2), "b": (wave, wave)})
+    yield figures.waves({"a": (wave, wave / 2), "b": (wave, wave)}, marked=(4, 5))
     yield figures.arrows(torch.tensor([0.5, 0.2, 0.2]), {"constant": 0, "a cycle in 4 tokens": 1 / 4})
-    yield figures.gains({"kernel": line})
-    yield figures.gains({"kernel": line}, {"text": line})
-    yield figures.kernel_owners({"all": CausalDepthwiseConv(8, 2, sharing="all"), "heads": CausalDepthwiseConv(8, 2)})
-    yield figures.gain_map(
-        {f"layer {i}": {"keys": torch.rand(2, 4, 3), "values": torch.rand(2, 4, 3)} for i in range(4)}, torch.ones(3)
-    )
     yield figures.shares([250, 500, 8000], {kind: [0.0, 0.1, 0.5] for kind in ("queries", "keys", "values")}, 0.57)
     yield figures.attention_maps({f"head {h}": torch.eye(5) for h in range(4)}, "To be")
     yield figures.differences({"a": comparison(0.1, True), "b": comparison(0.0, False)}, "difference")
 
 
 def test_drawings_fit_the_page_and_their_text_is_large_enough():
-    assert len(list(drawings())) == 10  # what is drawn is looked at by a fixture
+    assert len(list(drawings())) == 6  # what is drawn is looked at by a fixture
+
+
+def test_a_panel_says_what_comes_out_at_the_marked_tokens():
+    wave = torch.tensor([1.0, -1.0])
+    figure = figures.waves({"a": (wave, wave / 2), "b": (wave, wave)}, marked=(0, 1))
+    assert figure.axes[0].get_title(loc="left") == "a: 0.50 at token 0, −0.50 at token 1"
 
 
 def test_the_arrows_of_a_kernel_end_at_its_gain():
     figure = figures.arrows(torch.tensor([1 / 2, 1 / 6, 1 / 6]), {"a": 0, "b": 1 / 4, "c": 1 / 2})
     assert [ax.get_title() for ax in figure.axes] == ["a\n0.83 is left", "b\n0.37 is left", "c\n0.50 is left"]
-
-
-def test_kernels_that_crossed_the_diagonal_stand_out():
-    crossed = torch.tensor([[[1.0, -1.0, 0.0], [0.5, 0.2, 0.2]]])  # the first passes more of an alternation
-    kinds = {"keys": crossed, "values": crossed[:, 1:]}
-    figure = figures.gain_map({f"layer {i}": kinds for i in range(4)}, torch.ones(3))
-    lines = figure.axes[0].lines
-    assert [len(line.get_xdata()) for line in lines if line.get_marker() == "o"] == [1, 0]
-    assert [len(line.get_xdata()) for line in lines if line.get_marker() == "."] == [1, 1]
-
-
-def test_the_gains_of_a_kernel_are_its_sum_and_its_alternating_sum():
-    kernels = torch.tensor([[0.5, 1 / 6, 1 / 6], [1.0, -1.0, 0.0]])
-    constant, alternating = ends(kernels)
-    torch.testing.assert_close(constant, torch.tensor([5 / 6, 0.0]))
-    torch.testing.assert_close(alternating, torch.tensor([0.5, 2.0]))
-
-
-def test_places_that_share_a_kernel_have_one_color():
-    convs = {s: CausalDepthwiseConv(8, 2, sharing=s) for s in ("all", "heads", "none")}
-    shown = [torch.as_tensor(ax.images[0].get_array()) for ax in figures.kernel_owners(convs).axes]
-    assert [len(grid.unique()) for grid in shown] == [1, 4, 8]
-    assert torch.equal(shown[1][0], shown[1][1])
 
 
 DRAWN = {  # of exercises that speak of the future: what an answer that sees it is told, and how many leaks it has

@@ -35,6 +35,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     "3.3": [
         ("def answer(W, dilations): return (W - 1) * sum(dilations)", "the current token counts too"),
         ("def answer(W, dilations): return 1 + W * sum(dilations)", "W weights reach back W − 1 steps"),
+        ("def answer(W, dilations): return 1 + (W - 1) * sum(d - 1 for d in dilations)", "a step goes δ tokens back"),
     ],
     "3.4": [
         ('answer = ("k", "k")', "with rotation, k's bias is turned by the position"),
@@ -43,6 +44,11 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     "3.5": [
         (FFT.format(more="", conj=""), "treats the text as a circle"),
         (FFT.format(more=" + weight.shape[1] - 1", conj=".conj()"), "sees the future"),
+        (
+            FFT.format(more=" + weight.shape[1] - 1", conj="").replace(": x.shape[1]]", "-x.shape[1] :]"),
+            "you keep the last T of 11 tokens",
+        ),
+        (f"def answer(x, weight):\n    {SHIFTED}", "no transform made them"),
     ],
     "3.6": [
         (FREEZE.format(which="isinstance(module, CausalDepthwiseConv)", value=True), "a kernel's weight has moved by"),

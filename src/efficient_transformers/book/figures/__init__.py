@@ -33,7 +33,7 @@ from .style import (
     thin,
 )
 from .transformer import clock_hands, growing, head_maps, loss_and_landmarks, reading
-from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, shares, waves
+from .variations import arrows, attention_maps, knobs, shares, waves
 
 __all__ = [
     "COLORS",
@@ -60,13 +60,10 @@ __all__ = [
     "differences",
     "fixed_ticks",
     "fold",
-    "gain_map",
-    "gains",
     "glimpses",
     "growing",
     "growth",
     "head_maps",
-    "kernel_owners",
     "knobs",
     "leak_maps",
     "learned_kernels",

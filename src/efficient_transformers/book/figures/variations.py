@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,12 +13,10 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import NullLocator
 from torch import Tensor
 
-from ...layers.convolution import CausalDepthwiseConv
-from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, bare_grid, fixed_ticks, nth_color, panel_grid, styled
+from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, fixed_ticks, nth_color, panel_grid, styled
 
 PRIMER = COLORS["Primer EZ"]
 BETTER, WORSE, OPEN = nth_color(0), nth_color(1), GREY  # no model's colors: a model may be better or worse
-PERIODS = {0: "constant", 1 / 6: "6", 1 / 4: "4", 1 / 3: "3", 1 / 2: "2"}  # cycles per token, and tokens per cycle
 
 
 @styled
@@ -28,11 +25,11 @@ def knobs() -> Figure:
     rows = (
         ("norm", PLAIN, ""),
         ("to query, key and value", PLAIN, "queries made from keys? §3.4"),
-        ("convolutions", NEW, "of which of the three?\nwidth, dilation, sharing,\nstart, bias? §3.1–3.3, 3.8"),
+        ("convolutions", NEW, "of which of the three? §3.2\nor one in front? §3.8"),
         ("attention", PLAIN, ""),
         ("norm", PLAIN, "another formula?\nafter the network? §3.4"),
         ("up to more channels", PLAIN, ""),
-        ("squared ReLU", NEW, "ReLU, GELU, SwiGLU? §3.3"),
+        ("squared ReLU", NEW, "or SwiGLU? §3.3"),
         ("down again", PLAIN, ""),
     )
     figure, ax = plt.subplots(figsize=(WIDTH, 5.8), layout="constrained")
@@ -58,8 +55,8 @@ def knobs() -> Figure:
 
 
 @styled
-def waves(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> Figure:
-    """For each wave a panel: what goes into a kernel, ``[T]``, and what comes out."""
+def waves(pairs: Mapping[str, tuple[Tensor, Tensor]], marked: Sequence[int] = ()) -> Figure:
+    """For each wave a panel: what goes into a kernel, ``[T]``, and what comes out, in numbers at some tokens."""
     figure, axes = plt.subplots(
         len(pairs), 1, figsize=(WIDTH, 1.55 * len(pairs) + 0.5), sharex=True, layout="constrained"
     )
@@ -68,7 +65,8 @@ def waves(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> Figure:
         ax.axhline(0, color=OPEN, lw=0.6)
         ax.plot(t, into, "o-", color=OPEN, lw=1, mfc="none", label="in")
         ax.plot(t, out, "o-", color=PRIMER, lw=1.4, label="out")
-        ax.set_title(title, loc="left")
+        numbers = [f"{out[token].item():.2f} at token {token}".replace("-", "−") for token in marked]
+        ax.set_title(": ".join([title, ", ".join(numbers)] if numbers else [title]), loc="left")
         ax.set(ylim=(-1.25, 1.25), yticks=(-1, 0, 1), ylabel="value")
     axes[-1].set(xlabel="token t", xticks=range(len(into)))
     figure.legend(*axes[0].get_legend_handles_labels(), ncols=2, loc="outside upper right")
@@ -97,86 +95,6 @@ def arrow(ax: Axes, tail: complex, head: complex, color: str, width: float) -> N
     """An arrow in the plane of complex numbers."""
     style = {"arrowstyle": "-|>", "color": color, "lw": width, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 11}
     ax.annotate("", (head.real, head.imag), (tail.real, tail.imag), arrowprops=style)
-
-
-def by_period(ax: Axes) -> None:
-    """Name frequencies by what the reader can count: the tokens of one cycle."""
-    ax.set_xticks(list(PERIODS), list(PERIODS.values()))
-    ax.set_xlim(0, 0.5)
-    for f in list(PERIODS)[1:-1]:
-        ax.axvline(f, color="#BBBBBB", lw=0.6, zorder=0)
-
-
-@styled
-def gains(
-    kernels: Mapping[str, tuple[Tensor, Tensor]], texts: Mapping[str, tuple[Tensor, Tensor]] | None = None
-) -> Figure:
-    """Gain of kernels against frequency; below, the power of a text's signals, if there are any. Pairs of x and y."""
-    panels = 1 + (texts is not None)
-    figure, axes = plt.subplots(
-        panels, 1, figsize=(WIDTH, 2.55 * panels + 0.3), squeeze=False, sharex=True, layout="constrained"
-    )
-    for ax, lines in zip(axes[:, 0], (kernels, texts or {}), strict=False):
-        for i, (label, (x, y)) in enumerate(lines.items()):
-            ax.plot(x, y, color=nth_color(i + (3 if ax is not axes[0, 0] else 0)), label=label)
-        by_period(ax)
-        ax.set_ylim(bottom=0)
-        ax.legend(loc="best")
-    axes[0, 0].set_ylabel("gain of the kernel")
-    if texts is not None:
-        axes[1, 0].set_ylabel("power in the text")
-    axes[-1, 0].set_xlabel("tokens for one cycle of the wave")
-    return figure
-
-
-@styled
-def kernel_owners(convolutions: Mapping[str, CausalDepthwiseConv]) -> Figure:
-    """Which kernel each channel of each head uses: places with one number, and one color, share it."""
-    figure, axes = plt.subplots(len(convolutions), 1, figsize=(WIDTH, 1.55 * len(convolutions)), layout="constrained")
-    for ax, (title, conv) in zip(axes, convolutions.items(), strict=True):
-        count = conv.weight[..., 0].numel()
-        kernel = conv.per_channel(torch.arange(count).view(*conv.weight.shape[:2], 1)).view(conv.n_heads, -1)
-        order = (kernel * 0.61803) % 1 if count > 1 else kernel + 0.5  # neighbors far apart on the color circle
-        ax.imshow(order.numpy(), cmap="twilight_shifted", vmin=0, vmax=1, aspect="auto", alpha=0.4)
-        bare_grid(ax, kernel.shape[0], kernel.shape[1], color="white", lw=1)
-        for (head, channel), number in np.ndenumerate(kernel.numpy()):
-            ax.text(channel, head, f"{number + 1:.0f}", ha="center", va="center", color="black")
-        ax.set_title(f"{title}: {count} kernel{'' if count == 1 else 's'}", loc="left")
-        ax.set_ylabel("head")
-    axes[-1].set_xlabel("channel of the head")
-    return figure
-
-
-@styled
-def gain_map(layers: Mapping[str, Mapping[str, Tensor]], start: Tensor) -> Figure:
-    """For each layer a panel, for each kernel ``[..., W]`` a dot: its gain for a constant, and for an alternation.
-
-    Dots that lie on the other side of the diagonal than the start are larger and not pale.
-    """
-    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.6), sharex=True, sharey=True, layout="constrained")
-    for ax, (title, kinds) in zip(axes.flat, layers.items(), strict=True):
-        ax.plot([0, 1.3], [0, 1.3], color="#BBBBBB", lw=0.8, zorder=0)
-        for i, (kind, kernels) in enumerate(kinds.items()):
-            constant, alternation = ends(kernels)
-            crossed, color = alternation > constant, nth_color((0, 2)[i])
-            ax.plot(constant[~crossed], alternation[~crossed], ".", color=color, markersize=4, alpha=0.35)
-            ax.plot(constant[crossed], alternation[crossed], "o", color=color, markersize=5, label=kind)
-        ax.plot(*ends(start), "+", color="black", markersize=13, markeredgewidth=2, label="start")
-        ax.set_title(title, loc="left")
-        ax.set_box_aspect(1)
-        ax.set(xlim=(0, 1.3), ylim=(0, 1.3), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
-    for below, beside in zip(axes[1], axes[:, 0], strict=True):
-        below.set_xlabel("gain for a constant")
-        beside.set_ylabel("gain for an alternation")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=3, loc="outside upper center")
-    return figure
-
-
-def ends(kernels: Tensor) -> tuple[Tensor, Tensor]:
-    """The gains of kernels ``[..., W]`` at frequency 0 and 1/2, each as ``[n]``."""
-    w = kernels.detach().float().cpu().reshape(-1, kernels.shape[-1])  # (n, W)
-    signs = (-1.0) ** torch.arange(w.shape[1])
-    return w.sum(1).abs(), (w * signs).sum(1).abs()
 
 
 @styled

@@ -252,10 +252,11 @@ class Bet:
         "k": ("what it is compared with", slice(0, 3)),
         "v": ("what it brings back", slice(0, 3)),
     }
-    LOWEST = "The four lowest rows all have values in them."
     SAYS: ClassVar[dict[str, str]] = {
-        "q": f"Whether queries alone bring anything we cannot tell. {LOWEST}",
-        "k": f"Keys alone bring a little. {LOWEST}",
+        "q": "Whether queries alone bring anything we cannot tell. A query of three letters still meets keys of one. "
+        "Look for the rows with values in them: they are the four lowest.",
+        "k": "Keys alone bring a little. A key of three letters is met by queries of one, and the head still brings "
+        "home one letter. Compare their row with that of values.",
         "v": "Yes. Values alone do as well as all three.",
     }
 
@@ -305,8 +306,9 @@ class Bet:
         inside = (
             f'<div class="choices">{"".join(map(self.button, self.NAMES))}</div>'
             f'<div class="drawn"><div role="img" aria-label="{escape(repr(self))}">{rows}'
-            '<div class="subset"><span></span><span class="ends"><span>lower loss</span><span>as without</span></span>'
-            "</div></div><p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
+            '<div class="subset"><span></span><span class="ends"><span>lower loss</span>'
+            "<span>no convolution</span></span></div></div>"
+            "<p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
             "filled where the interval around it leaves out the line of no convolution.</p></div>"
         )
         return f"<style>{style}</style>{framed('bet', 'A bet', 'Which of the three would you convolve?', inside)}"
