@@ -6,6 +6,7 @@ def answer(vocab_size):
 """
 LAYER = "TransformerLayer(MultiHeadAttention(64, 4), FeedForward(64, 256, nn.ReLU()), 64)"
 SEES_ALL = "GMLPBlock(64, 256, 64, causal=False, weight='toeplitz')"
+BLOCK = "GMLPBlock(64, 256, 64, causal=True, weight='toeplitz')"
 MIXER = """
 class Mixer(nn.Module):
     def __init__(self, d_model):
@@ -23,6 +24,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     "7.1": [
         (MODEL.format(layers=f"{LAYER}, {LAYER}"), "no SpatialGatingUnit"),
         (MODEL.format(layers=f"{SEES_ALL}, {LAYER}, {SEES_ALL}"), "your model leaks at length 64"),
+        (
+            MODEL.format(layers=f"{BLOCK}, {BLOCK}, {LAYER}"),
+            "your layers are gMLP block, gMLP block, attention, which do not take turns",
+        ),
     ],
     "7.2": [
         (

@@ -63,12 +63,12 @@ def expect_parts(model: nn.Module, *kinds: type[nn.Module]) -> None:
 
 @exercise("7.1", takes="vocab_size")
 def take_turns(answer: Callable[[int], Any]) -> str:
-    """A model in which attention and gates take turns, as large as the baseline."""
+    """A model in which attention and gMLP blocks take turns, as large as the baseline."""
     model = answer(V)
     expect_honest(model)
     expect_parts(model, MultiHeadAttention, SpatialGatingUnit)
     mixers = [m for m in model.modules() if isinstance(m, MultiHeadAttention | SpatialGatingUnit)]
-    kinds = ["attention" if isinstance(mixer, MultiHeadAttention) else "gate" for mixer in mixers]
+    kinds = ["attention" if isinstance(mixer, MultiHeadAttention) else "gMLP block" for mixer in mixers]
     turns = all(kind != following for kind, following in pairwise(kinds))
     expect(turns, f"your layers are {', '.join(kinds)}, which do not take turns: no two alike stand together")
     size, usual = parameter_count(model), parameter_count(plain())
@@ -102,7 +102,7 @@ def spend_what_windows_save(answer: Callable[[int], Any]) -> str:
 
 @exercise("7.3", takes="d_model")
 def mix_by_yourself(answer: Callable[[int], Any]) -> str:
-    """A module that mixes tokens without attention and without a gate, in the place of the attention."""
+    """A module that mixes tokens without the attention and the gate of the package, in the place of the attention."""
     mixers = [answer(64) for _ in range(2)]
     expect(all(isinstance(mixer, nn.Module) for mixer in mixers), "your function returns no module")
     for kind in (MultiHeadAttention, SpatialGatingUnit):
