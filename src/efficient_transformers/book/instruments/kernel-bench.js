@@ -1,7 +1,7 @@
 /* Kernel Bench: what do three weights do to a sequence? Bars to drag, a pulse, a wave, the gain of every frequency.
 
 What is notable:
-- `convolve` and `gain` are the whole theory, equations (3.1) and (3.2); the tests compare them with the package's layer;
+- `convolve` and `gain` are the whole theory, equations (2.2) and (3.1); the tests compare them with the package's layer;
 - the kernels that Primer EZ learned come with the page, as whole numbers of 16 bits and their scale.
 */
 "use strict";
@@ -13,10 +13,10 @@ var KernelBench = (() => {
   const KINDS = ["queries", "keys", "values"], LAYERS = 4, CHANNELS = 32;
   const LEFT = 110, ROW = 25; // of the picture of all learned kernels
 
-  /** (3.1) for one channel: the weight w[j] meets the token j·d back; before the first token there are zeros. */
+  /** (2.2) for one channel: the weight w[j] meets the token j·d back; before the first token there are zeros. */
   const convolve = (x, w, d) => x.map((_, t) => w.reduce((sum, wj, j) => sum + wj * (x[t - d * j] ?? 0), 0));
 
-  /** (3.2): how much of a wave of f cycles per token passes. */
+  /** (3.1): how much of a wave of f cycles per token passes. */
   function gain(w, f, d) {
     const angle = j => -2 * Math.PI * f * d * j;
     const part = turn => w.reduce((sum, wj, j) => sum + wj * turn(angle(j)), 0);
