@@ -121,7 +121,7 @@ class EZAttention(PlainAttention):
         self.conv_q, self.conv_k, self.conv_v = (
             CausalConv(d_model, n_heads, width) for _ in range(3))
 
-    def project(self, x, cache=None):                                 # (B, T, D)
+    def project(self, x, cache=None):                                 # x: (B, T, D)
         q = self.conv_q(self.query(x))                                # (B, T, D)
         k = self.conv_k(self.key(x))
         v = self.conv_v(self.value(x))
