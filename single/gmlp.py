@@ -53,14 +53,14 @@ class PlainBlock(nn.Module):
 
 
 def full(kernel):
-    """(5.5): W of shape (T, T) from the weights of the distances 1 - T to T - 1."""
+    """(5.4): W of shape (T, T) from the weights of the distances 1 - T to T - 1."""
     T = (len(kernel) + 1) // 2
     t, s = torch.arange(T)[:, None], torch.arange(T)
     return kernel[t - s + T - 1]
 
 
 class ToeplitzGate(SplitGate):
-    """(5.1) with the W of (5.5), causal: weight[j] is that of the distance j."""
+    """(5.1) with the W of (5.4), causal: weight[j] is that of the distance j."""
 
     def __init__(self, d_ffn, n):
         super().__init__(d_ffn, n, causal=True)

@@ -73,7 +73,7 @@ class PlainLayer(nn.Module):
         x = x + self.attention(self.norm1(x))  # (B, T, D)
         return x + self.feed_forward(self.norm2(x))
 
-    def branch_ends(self):                     # they start at 0, as 1.6 says
+    def branch_ends(self):                     # they start at 0, as 1.7 says
         return [self.attention.output, self.feed_forward.down]
 
 
@@ -90,7 +90,7 @@ def windows(x, k):
 
 
 class MeanShortening(nn.Module):
-    """(4.3), above: (B, T, D) to (B, n, D)."""
+    """(4.3): (B, T, D) to (B, n, D)."""
 
     def __init__(self, factor):
         super().__init__()
@@ -113,6 +113,8 @@ class CopyUpSampling(nn.Module):
 
 
 class PlainHourglass(nn.Module):
+    """(4.5) for embeddings of shape (B, T, D)."""
+
     def __init__(self, *, before, shorten, inside, up_sample, after, d_model):
         super().__init__()
         self.d_model = d_model

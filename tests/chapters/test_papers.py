@@ -1,4 +1,4 @@
-"""The page of the papers: what a row names exists, and a row without code says why; each reference is cited."""
+"""The page of the papers: what a row of its equations names exists, and one without code says why; all is cited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD = "| The paper's place | Ours | Code | Test | The same? |"
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in TEXT.splitlines()
-    if line.startswith("|") and line != HEAD and not line.startswith("| ---")
+    if line.count("|") == HEAD.count("|") and line != HEAD and not line.startswith("| ---")
 ]
 EQUATIONS = {number for name in run_notebooks.chapters() for number in chapters.equations(name)}
 MODULES = pages.documented().values()

@@ -13,8 +13,8 @@ import torch
 from IPython.core.formatters import DisplayFormatter
 from PIL import Image
 
-from efficient_transformers import figures
 from efficient_transformers.book.explorer import Explorer, few_colors
+from efficient_transformers.book.figures.style import DIVERGING
 
 GRID = {"layer": range(1, 4), "attention_head": ["first", "second"]}
 COMBINATIONS = [(layer, head) for layer in (1, 2, 3) for head in ("first", "second")]
@@ -89,9 +89,10 @@ def test_frames_have_their_resolution_and_are_shown_at_the_size_of_the_other_fig
 
 def test_a_frame_has_the_colors_of_its_figure():
     """A dark blue was once drawn in the green of a circle, which few pixels have."""
-    figure = figures.digit_filters(
-        torch.linspace(-1, 1, 64).pow(3).expand(64, 64) + 0.1 * torch.randn(64, 64), 8, [(1, 1), (6, 6)]
-    )
+    figure, ax = plt.subplots(figsize=(2.8, 2.8))
+    values = torch.linspace(-1, 1, 64).pow(3) + 0.1 * torch.randn(64)
+    ax.imshow(values.view(8, 8), cmap=DIVERGING, vmin=-1, vmax=1)
+    ax.plot(1, 1, "o", mfc="none", mec="#117733", mew=2.2, markersize=13)
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=120, facecolor="white")
     plt.close(figure)

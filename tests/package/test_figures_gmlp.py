@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from legible import DRAWINGS
-from matplotlib.patches import Rectangle
 
 from efficient_transformers import Metrics, figures
-from efficient_transformers.layers.fast import tiles
 
 pytestmark = [*DRAWINGS, pytest.mark.slow]
 
@@ -21,13 +19,6 @@ def test_an_equation_is_written_out_with_every_number():
     colors = [patch.get_facecolor() for patch in ax.patches]
     assert len(colors) == 8
     assert sum(color == colors[2] for color in colors) == 1  # what is not 0 in W stands out
-
-
-def test_tiles_are_drawn_where_they_are():
-    (ax,) = figures.triangle_tiles(tiles(0, 256), 256).axes
-    drawn = sum(p.get_width() * p.get_height() for p in ax.patches if isinstance(p, Rectangle))
-    assert drawn == sum((r.stop - r.start) * (c.stop - c.start) for r, c in tiles(0, 256))
-    assert [text.get_text() for text in ax.texts] == ["64²", "128²", "64²"]
 
 
 def test_a_run_is_drawn_in_the_band_around_the_mean():
@@ -45,12 +36,3 @@ def test_rows_of_a_learned_matrix_are_aligned_at_the_diagonal():
     _, below, *_ = figures.learned_matrix(w, 1.0, (9, 18), back=5).axes
     for line in below.lines[:3]:
         assert torch.as_tensor(line.get_ydata()).tolist() == [0, 0.5, 0, 0, 0]
-
-
-def test_a_pixel_is_circled_in_the_image_that_its_gate_reads():
-    weight = torch.eye(4)  # each pixel reads itself
-    axes = figures.digit_filters(weight, 2, [(0, 1), (1, 0)]).axes
-    assert len(axes) == 2
-    for ax in axes:
-        (x,), (y,) = ax.lines[0].get_data()
-        assert ax.images[0].get_array()[y, x] == 1

@@ -56,13 +56,6 @@ def test_masks_name_windows_by_the_token_at_which_they_end():
     assert right.get_ylabel() == "query: token"
 
 
-def test_stairs_start_at_zero_and_the_legend_has_the_mean():
-    (ax,) = figures.stairs({"baseline": torch.tensor([2.0, 2.0]), "steep": torch.tensor([3.0, 3.5])}).axes
-    assert [list(line.get_ydata()) for line in ax.lines[:2]] == [[0.0, 0.0], [0.0, 0.5]]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["baseline (2.00)", "steep (3.25)"]
-    assert ax.get_xticks().tolist() == [0, 1]
-
-
 def test_costs_are_stacked_on_one_axis_of_lengths():
     lines = {"eight": (4.0, 8.0), "three": (1.0, 2.0), "waist": (1.0, 2.0)}
     first, second = figures.cost_by_length((256, 512), {"seconds": lines, "MiB": lines}).axes

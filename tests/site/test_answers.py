@@ -40,10 +40,35 @@ def test_each_question_is_asked():
     assert {*NAMES} == blocks.union(*asked_in_notebooks().values())
 
 
+MODELS = (results.Model("<new>", 0.004, {7: 1.2, 3: 1.4}), results.Model("old", 0.00566, {3: 1.7, 7: 1.1}))
+
+
+def test_a_question_opens_to_its_runs():
+    row = results.Row(Comparison([-0.3, 0.1], -0.1, -0.19, 0.1, 0.5, False, 0.1), "cannot tell", MODELS)
+    found = BeautifulSoup(answers.table("short", row), "html.parser")
+    lines = [[cell.get_text(" ") for cell in line.select("th, td")] for line in found.select("tr")]
+    assert found.caption.get_text() == "short"
+    assert lines == [
+        ["", "<new> rate 0.004", "old rate 0.00566", "difference"],
+        ["seed 3", "1.400", "1.700", "−0.300"],
+        ["seed 7", "1.200", "1.100", "+0.100"],
+        ["mean", "1.300", "1.400", "−0.100 −0.190 to +0.100"],
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_runs_are_those_of_the_picture(name):
+    for row in results.find(name).rows.values():
+        ours, theirs = row.models
+        differences = [ours.losses[seed] - theirs.losses[seed] for seed in sorted(theirs.losses)]
+        assert differences == row.comparison.values
+        assert 0 < min(model.rate for model in row.models) < 0.1
+
+
 def test_a_picture_has_each_row_where_its_numbers_are():
     row = Comparison(values=[-0.3, 0.1], mean=-0.1, low=-0.19, high=0.1, p=0.5, told_apart=False, error=0.1)
     far = Comparison(values=[0.5, 0.5], mean=0.5, low=0.4, high=0.6, p=0.01, told_apart=True, error=0.1)
-    rows = {"a": results.Row(row, "cannot tell"), "b": results.Row(far, "worse")}
+    rows = {"a": results.Row(row, "cannot tell", MODELS), "b": results.Row(far, "worse", MODELS)}
     found = BeautifulSoup(answers.picture(results.Answer("Who?", rows, "No.", "S1.1")), "html.parser")
     lines = found.select(".intervals > div")
     places = [[mark["style"] for mark in line.select("[style]")] for line in lines]
@@ -84,8 +109,9 @@ def said(block, found):
     assert found.sentence.replace("’", "'").replace("“", '"').replace("”", '"') in plain
     words = [row.select_one("b").get_text() for row in block.select(".intervals > div:not(.ends)")]
     assert words == [str(row) for row in found.rows.values()]
-    link = block.select_one(".more a")
-    assert link.get_text() == f"Section {found.study}"
+    links = [link.get_text() for link in block.select(".more a")]
+    assert links == [f"Section {found.study}", "What the names mean"]
+    assert [table.caption.get_text() for table in block.select("details:not([open]) > table")] == [*found.rows]
 
 
 @pytest.mark.site

@@ -4,20 +4,23 @@ What is notable:
 - a cell that calls ``results.answer("name")`` gives way to it, and so does a block ``{answer} name`` of a page;
 - a dot is a seed, the bar an interval, and the diamond the mean, filled where the word is *better* or *worse*, as in
   the figure of the notebook; all of the book have one scale;
-- it is text and boxes of the page, placed in percent: it turns dark and grows with the reader's letters.
+- it is text and boxes of the page, placed in percent: it turns dark and grows with the reader's letters;
+- below it *the runs* open: each seed's losses, and what the models' names mean.
 """
 
 from __future__ import annotations
 
 from html import escape
+from statistics import fmean
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.util.docutils import SphinxDirective
 
 from efficient_transformers.book import results
 from efficient_transformers.book.figures.charts import FARTHEST
-from efficient_transformers.studies.evidence import Comparison
+from efficient_transformers.studies.evidence import Comparison, signed
 from tools.notebooks import folding
 from tools.site import cells
 
@@ -50,6 +53,34 @@ def picture(found: results.Answer) -> str:
     return f'<div class="intervals" role="img" aria-label="{escape(found.picture)}">{"".join(lines)}{ends}</div>'
 
 
+def table(label: str, row: results.Row) -> str:
+    """The losses behind a row, seed by seed, and their difference."""
+    ours, theirs = row.models
+    heads = [f"{escape(model.name)}<br>rate {model.rate:.3g}" for model in row.models]
+    lines = [
+        (f"seed {seed}", f"{ours.losses[seed]:.3f}", f"{theirs.losses[seed]:.3f}", signed(difference))
+        for seed, difference in zip(sorted(ours.losses), row.comparison.values, strict=True)
+    ]
+    means = [f"{fmean(model.losses.values()):.3f}" for model in row.models]
+    c = row.comparison
+    lines.append(("mean", means[0], means[1], f"{signed(c.mean)}<br>{signed(c.low)} to {signed(c.high)}"))
+    head = "".join(f'<th scope="col">{cell}</th>' for cell in ("", *heads, "difference"))
+    body = "".join(f'<tr><th scope="row">{first}</th><td>{"</td><td>".join(rest)}</td></tr>' for first, *rest in lines)
+    return f"<table><caption>{escape(label)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def runs(found: results.Answer) -> list[nodes.Node]:
+    """Closed: a table for each row, and the way to what the names mean."""
+    tables = "".join(table(label, row) for label, row in found.rows.items())
+    names = pending_xref("", refdomain="std", reftype="doc", reftarget="/book/names", refexplicit=True)
+    names += nodes.inline("", "What the names mean")
+    return [
+        nodes.raw("", f'<details class="runs"><summary>The runs</summary>{tables}', format="html"),
+        nodes.paragraph("", "", names, classes=["more"]),
+        nodes.raw("", "</details>", format="html"),
+    ]
+
+
 def shown(name: str, as_expected: bool = False) -> nodes.Element:
     """Question, answer, picture and the section that has the runs; what was expected in place of the question."""
     found, says = results.find(name), results.written()["questions"][name]
@@ -60,9 +91,9 @@ def shown(name: str, as_expected: bool = False) -> nodes.Element:
     first += nodes.Text(says["expected"] if as_expected else found.question)
     words = nodes.container("", first, nodes.paragraph("", found.sentence), classes=["words"])
     drawn = nodes.raw("", picture(found), format="html")
-    runs = nodes.paragraph("", f"Runs: Section {found.study}", classes=["more"])
+    study = nodes.paragraph("", f"Runs: Section {found.study}", classes=["more"])
     kind = ["result", "wide"] if as_expected else ["result"]
-    return nodes.container("", words, drawn, runs, classes=kind, ids=[f"question-{name}"])
+    return nodes.container("", words, drawn, study, *runs(found), classes=kind, ids=[f"question-{name}"])
 
 
 class Block(SphinxDirective):

@@ -34,11 +34,21 @@ AFTERWARDS = "asked afterwards"
 
 
 @dataclass(frozen=True)
+class Model:
+    """A model of the records: its name, the rate that it was trained at, and its losses by seed."""
+
+    name: str
+    rate: float
+    losses: Losses
+
+
+@dataclass(frozen=True)
 class Row:
-    """What the runs of two models say."""
+    """What the runs of two models say: the losses of the first minus those of the second."""
 
     comparison: Comparison
     word: Word
+    models: tuple[Model, Model]
 
     def __str__(self) -> str:
         return f"{self.word} {signed(self.comparison.mean)}"
@@ -80,16 +90,19 @@ def written() -> dict[str, Any]:
 
 
 @cache
-def reported() -> dict[Key, tuple[str, Losses]]:
-    """Of all runs that were reported, by entry: the name of the model, and its losses by seed."""
-    found: dict[Key, tuple[str, dict[int, float]]] = {}
+def reported() -> dict[Key, Model]:
+    """The models of all runs that were reported, by entry."""
+    models: dict[Key, Model] = {}
+    losses: dict[Key, dict[int, float]] = {}
     for path in sorted(results("recorded").glob("*.jsonl")):
         for record in read_records(path):
             if record.get("role") == "reported":
                 run, score = record["run"], record.get("test") or record["validation"]
-                key = record.get("protocol", 1), run["label"]
-                found.setdefault(key, (model_name(record), {}))[1][run["training"]["seed"]] = score["loss"]
-    return dict(found)
+                key, training = (record.get("protocol", 1), run["label"]), run["training"]
+                of = losses.setdefault(key, {})
+                of[training["seed"]] = score["loss"]
+                models[key] = Model(model_name(record), training["learning_rate"], of)
+    return models
 
 
 @cache
@@ -112,11 +125,12 @@ def judged(study: str, name: str) -> dict[tuple[str, str], Row]:
     pairs = [(a, b) for a, b in asked if a in known and b in known]
     complete = pairs == asked or (study != AFTERWARDS and len(pairs) > 0)  # what is declared may not have run yet
     require(complete, f"the list {name!r}", asked, "pairs of entries with reported runs")
-    losses = {f"{i}": (known[a][1], known[b][1]) for i, (a, b) in enumerate(pairs)}
+    models = [(known[a], known[b]) for a, b in pairs]
+    losses = {f"{i}": (a.losses, b.losses) for i, (a, b) in enumerate(models)}
     rate_error = 0.0 if [study, name] in written()["given"] else RATE_ERROR
     undone = regrouped({name: losses}, rate_error=rate_error)
-    rows = [Row(c, word_for(c, undone[i])) for i, c in compare(losses, rate_error=rate_error).items()]
-    names = [(known[a][0], known[b][0]) for a, b in pairs]
+    rows = [Row(c, word_for(c, undone[i]), models[int(i)]) for i, c in compare(losses, rate_error=rate_error).items()]
+    names = [(a.name, b.name) for a, b in models]
     labels = [(a[1], b[1]) for a, b in pairs]
     return {
         name if names.count(name) == 1 else label: row for name, label, row in zip(names, labels, rows, strict=True)

@@ -278,7 +278,7 @@ class GMLPFamily(Family):
 
     Args:
         gate, start, fft: as for :class:`SpatialGatingUnit`.
-        weight: as there; Toeplitz unless said otherwise, as in the paper's text models. Its vision models are dense.
+        weight: as there; Toeplitz unless said otherwise.
         d_attention: as for :class:`GMLPBlock`.
         positions: whether :class:`LearnedPositions` come before the blocks.
     """

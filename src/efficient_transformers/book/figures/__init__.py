@@ -2,14 +2,12 @@
 
 from .charts import by_depth, compare_losses, curves, differences, plot_losses, strips
 from .gmlp import (
-    digit_filters,
     learned_matrix,
     loss_in_band,
-    triangle_tiles,
     written_out,
 )
 from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
-from .hourglass import by_hand, cost_by_length, stairs, waist, who_sees_whom
+from .hourglass import by_hand, cost_by_length, waist, who_sees_whom
 from .maps import leak_maps
 from .primer_ez import glimpses, learned_kernels, readings, worked_example
 from .style import (
@@ -34,7 +32,7 @@ from .style import (
     plain,
     thin,
 )
-from .transformer import clock_hands, head_maps, loss_and_landmarks, reading
+from .transformer import clock_hands, growing, head_maps, loss_and_landmarks, reading
 from .variations import arrows, attention_maps, gain_map, gains, kernel_owners, knobs, shares, waves
 
 __all__ = [
@@ -60,12 +58,12 @@ __all__ = [
     "cost_by_length",
     "curves",
     "differences",
-    "digit_filters",
     "fixed_ticks",
     "fold",
     "gain_map",
     "gains",
     "glimpses",
+    "growing",
     "growth",
     "head_maps",
     "kernel_owners",
@@ -85,11 +83,9 @@ __all__ = [
     "reading",
     "readings",
     "shares",
-    "stairs",
     "strips",
     "thin",
     "trade_offs",
-    "triangle_tiles",
     "tuning_curves",
     "waist",
     "waves",

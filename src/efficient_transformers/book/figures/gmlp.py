@@ -7,14 +7,12 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from matplotlib.patches import Polygon, Rectangle
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ...training.loop import Metrics
-from .style import DIVERGING, GREY, MODELS, NEW, OTHERS, PLAIN, WIDTH, nth_color, styled
-
-SQUARE, TRIANGLE = OTHERS[:2]  # of no model; white letters stand on the first
+from .style import DIVERGING, GREY, MODELS, NEW, PLAIN, WIDTH, nth_color, styled
 
 
 @styled
@@ -52,26 +50,6 @@ def written_out(parts: Sequence[tuple[str, Tensor] | str], rows: Sequence[str], 
 
 
 @styled
-def triangle_tiles(tiles: Sequence[tuple[slice, slice]], T: int) -> Figure:
-    """The tiles of a lower triangle, with their sides: squares that are multiplied whole, and triangles."""
-    figure, ax = plt.subplots(figsize=(4.2, 4.0), layout="constrained")
-    for rows, columns in tiles:
-        x, y, side = columns.start, rows.start, rows.stop - rows.start
-        square = rows != columns
-        ax.add_patch(Rectangle((x, y), side, side, fc=SQUARE if square else NEW, ec="white", lw=1.5))
-        if not square:
-            corner = [(x, y), (x + side, y), (x + side, y + side)]
-            ax.add_patch(Polygon(corner, closed=True, fc=TRIANGLE, ec="white", lw=0))
-        if square and side >= T / 8:
-            color = "white"
-            ax.text(x + side / 2, y + side / 2, f"{side}²", ha="center", va="center", color=color)
-    ticks = range(0, T + 1, T // 4)
-    ax.set(xlim=(0, T), ylim=(T, 0), xticks=ticks, yticks=ticks, aspect="equal")
-    ax.set(xlabel="position that is read, s", ylabel="position that reads, t")
-    return figure
-
-
-@styled
 def loss_in_band(live: Metrics, recorded: Sequence[Metrics], *, margin: float, top: float) -> Figure:
     """The validation loss of a run, and a band of ``margin`` nats to both sides of the mean of recorded runs."""
     figure, ax = plt.subplots(figsize=(WIDTH, 3.0), layout="constrained")
@@ -104,21 +82,4 @@ def learned_matrix(weight: Tensor, limit: float, rows: Sequence[int], *, back: i
     below.xaxis.set_major_locator(MaxNLocator(integer=True))
     below.set(xlabel="tokens back, t − s", ylabel="weight", ylim=(-limit, limit))
     below.legend(ncols=2)
-    return figure
-
-
-@styled
-def digit_filters(weight: Tensor, side: int, pixels: Sequence[tuple[int, int]]) -> Figure:
-    """What the gates of some pixels, (down, across), read of an image: rows of a two-sided spatial matrix, as images.
-
-    The pixel itself is circled.
-    """
-    w = weight.detach().float().cpu()
-    limit = w.abs().quantile(0.995).item()
-    figure, axes = plt.subplots(1, len(pixels), figsize=(WIDTH, WIDTH / len(pixels)), layout="constrained")
-    for ax, (y, x) in zip(axes, pixels, strict=True):
-        image = w[y * side + x].view(side, side).numpy()
-        ax.imshow(image, cmap=DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
-        ax.plot(x, y, "o", mfc="none", mec="#117733", mew=2.2, markersize=13)
-        ax.axis("off")
     return figure

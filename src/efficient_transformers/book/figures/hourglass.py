@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from .style import GREY, MODELS, OTHERS, SHAPES, WIDTH, styled
+from .style import GREY, MODELS, WIDTH, styled
 
 FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
 
@@ -125,21 +125,6 @@ def who_sees_whom(down: Tensor, up: Tensor, k: int) -> Figure:
         for edge in range(1, mask.shape[1]):
             ax.axvline(edge - 0.5, color="#BBBBBB", lw=0.5)
         ax.set_title(title)
-    return figure
-
-
-@styled
-def stairs(losses: Mapping[str, Tensor]) -> Figure:
-    """For each model the loss at ``t mod k``, minus that at 0; one line each, and a mark for each place."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.2), layout="constrained")
-    styles = (MODELS["transformer"], MODELS["hourglass"], (OTHERS[1], SHAPES[1]))
-    for (label, loss), (color, marker) in zip(losses.items(), styles, strict=False):
-        change = loss - loss[0]
-        ax.plot(range(len(loss)), change, color=color, marker=marker, label=f"{label} ({loss.mean().item():.2f})")
-    ax.axhline(0, color=GREY, lw=0.8, zorder=0)
-    ax.set_xticks(range(len(next(iter(losses.values())))))
-    ax.set(xlabel="t mod 4: tokens since the window ended", ylabel="loss, minus that at 0 (nats)")
-    ax.legend(title="model (mean loss)", loc="upper left")
     return figure
 
 

@@ -1,10 +1,11 @@
-"""Drawings of Chapter 1: attention by hand, rotary positions as hands of a clock, a loss and its landmarks, heads."""
+"""Drawings of Chapter 1: attention by hand, positions as hands of a clock, a model that grows, landmarks, heads."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -33,7 +34,7 @@ def reading(text: str, values: Tensor, weights: Tensor, outputs: Tensor) -> Figu
         for s in range(t + 1):
             weight, color = weights[t, s].item(), READS if last else OTHER_READS
             ax.plot([s, t], [0.33, 1.67], color=color, lw=9 * weight, alpha=1.0 if last else 0.35, zorder=2 + last)
-            if last:
+            if last and weight:
                 share = Fraction(weight).limit_denominator(60)
                 x, y = s + 0.32 * (t - s), 0.33 + 0.32 * 1.34
                 box = {"boxstyle": "round,pad=0.15", "fc": PLAIN, "ec": "none"}
@@ -115,4 +116,23 @@ def head_maps(weights: Tensor, text: str, title: str) -> Figure:
     for ax in axes[:, 0]:
         ax.set_ylabel("character that asks")
     figure.colorbar(image, ax=axes, label="weight", shrink=0.5, location="bottom")
+    return figure
+
+
+@styled
+def growing(losses: Mapping[str, float]) -> Figure:
+    """Going down like a stair: for each stage of a model that grows, a bar from the loss before it to its own."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.34 * len(losses) + 0.8), layout="constrained")
+    ends = list(losses.values())
+    ax.plot(ends[:1], [0], "o", color=READS)
+    for place, (before, after) in enumerate(pairwise(ends), start=1):
+        ax.barh(place, after - before, left=before, height=0.62, color=READS)
+        ax.plot([before, before], [place - 1, place + 0.31], color=INK, lw=0.8)
+    for place, loss in enumerate(ends):
+        ax.annotate(f"{loss:.2f}", (loss, place), (-6, 0), textcoords="offset points", ha="right", va="center")
+    ax.set_yticks(range(len(losses)), list(losses))
+    ax.set(xlabel="validation loss, nats per character", xlim=(min(ends) - 0.18, max(ends) + 0.05))
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="y", visible=False)
     return figure
