@@ -24,9 +24,67 @@ def turn_pairs(x, start=0):
     return torch.view_as_real(pairs * factors).flatten(-2)                # (..., T, K)
 
 
+class PlainAttention(nn.Module):
+    """(1.5) for x of shape (B, T, D)."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.d_model, self.n_heads = d_model, n_heads
+        self.query, self.key, self.value, self.output = (
+            nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+
+    def split(self, z):                                                     # (B, T, D)
+        return z.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)          # (B, H, T, K)
+
+    def project(self, x):
+        return self.query(x), self.key(x), self.value(x)                    # (B, T, D) each
+
+    def heads(self, x, start=0):
+        q, k, v = (self.split(z) for z in self.project(x))                  # (B, H, T, K) each
+        return turn_pairs(q, start), turn_pairs(k, start), v
+
+    def forward(self, x):
+        y = F.scaled_dot_product_attention(*self.heads(x), is_causal=True)  # (B, H, T, K)
+        return self.output(y.transpose(1, 2).flatten(2))                    # (B, T, D)
+
+
+class PlainFeedForward(nn.Module):
+    """(1.6) for x of shape (..., D)."""
+
+    def __init__(self, d_model, d_ff, activation):
+        super().__init__()
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.activation = activation
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        return self.down(self.activation(self.up(x)))  # (..., F) inside
+
+
+class PlainLayer(nn.Module):
+    """(1.7) for x of shape (B, T, D)."""
+
+    def __init__(self, attention, feed_forward, d_model):
+        super().__init__()
+        self.d_model, self.attention, self.feed_forward = d_model, attention, feed_forward
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))  # (B, T, D)
+        return x + self.feed_forward(self.norm2(x))
+
+    def branch_ends(self):                     # they start at 0, as 1.7 says
+        return [self.attention.output, self.feed_forward.down]
+
+
 def squared_relu(x):
     """(2.1), for each number of x, of any shape."""
     return F.relu(x).square()
+
+
+class SquaredReLU(nn.Module):
+    def forward(self, x):
+        return squared_relu(x)
 
 
 def causal_depthwise_conv(x, weight):
@@ -55,70 +113,52 @@ class CausalConv(nn.Module):
         return causal_depthwise_conv(x, kernels.flatten(0, 1))        # (B, T, D)
 
 
-class EZAttention(nn.Module):
+class EZAttention(PlainAttention):
     """(2.4), then the attention of Chapter 1."""
 
     def __init__(self, d_model, n_heads, width=3):
-        super().__init__()
-        self.d_model, self.n_heads = d_model, n_heads
-        self.query, self.key, self.value, self.output = (
-            nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+        super().__init__(d_model, n_heads)
         self.conv_q, self.conv_k, self.conv_v = (
             CausalConv(d_model, n_heads, width) for _ in range(3))
 
-    def split(self, z):
-        return z.unflatten(2, (self.n_heads, -1)).transpose(1, 2)     # (B, H, T, K)
-
-    def forward(self, x):                                             # (B, T, D)
-        q = self.split(self.conv_q(self.query(x)))
-        k = self.split(self.conv_k(self.key(x)))
-        v = self.split(self.conv_v(self.value(x)))
-        y = F.scaled_dot_product_attention(turn_pairs(q), turn_pairs(k), v, is_causal=True)
-        return self.output(y.transpose(1, 2).flatten(2))              # (B, T, D)
+    def project(self, x, cache=None):                                 # x: (B, T, D)
+        q = self.conv_q(self.query(x))                                # (B, T, D)
+        k = self.conv_k(self.key(x))
+        v = self.conv_v(self.value(x))
+        return q, k, v
 
 
-class EZFeedForward(nn.Module):
-    def __init__(self, d_model):
+class PlainLanguageModel(nn.Module):
+    """(1.8) for tokens of shape (B, T)."""
+
+    def __init__(self, body, vocab_size, d_model):
         super().__init__()
-        self.up = nn.Linear(d_model, 4 * d_model, bias=False)
-        self.down = nn.Linear(4 * d_model, d_model, bias=False)
-
-    def forward(self, x):
-        return self.down(squared_relu(self.up(x)))                    # (B, T, D)
-
-
-class EZLayer(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.attention, self.feed_forward = EZAttention(d_model, n_heads), EZFeedForward(d_model)
-
-    def forward(self, x):
-        x = x + self.attention(self.norm1(x))                         # (B, T, D)
-        return x + self.feed_forward(self.norm2(x))
-
-
-class EZLanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model=128, n_heads=4, n_layers=4):
-        super().__init__()
+        self.d_model = d_model
         self.embedding = nn.Embedding(vocab_size, d_model)
-        self.body = nn.Sequential(*(EZLayer(d_model, n_heads) for _ in range(n_layers)))
-        self.norm = nn.LayerNorm(d_model)
         nn.init.normal_(self.embedding.weight, std=0.02)
-        for linear in (m for m in self.modules() if isinstance(m, nn.Linear)):
-            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
-        for layer in self.body:                                       # begins as the identity
-            nn.init.zeros_(layer.attention.output.weight)
-            nn.init.zeros_(layer.feed_forward.down.weight)
+        self.body, self.norm = body, nn.LayerNorm(d_model)
 
-    def forward(self, tokens):                                        # (B, T)
-        x = self.norm(self.body(self.embedding(tokens)))              # (B, T, D)
-        return x @ self.embedding.weight.T                            # (B, T, V)
+    def forward(self, tokens):
+        x = self.embedding(tokens)          # (B, T, D)
+        x = self.norm(self.body(x))         # (B, T, D)
+        return x @ self.embedding.weight.T  # (B, T, V)
+
+
+def initialize(module):
+    for linear in module.modules():
+        if isinstance(linear, nn.Linear):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+    for block in module.modules():
+        for last in getattr(block, "branch_ends", list)():
+            nn.init.zeros_(last.weight)
 
 
 def build(vocab_size):
     """The model of the book: about 0.8 million parameters."""
-    return EZLanguageModel(vocab_size)
+    layers = [PlainLayer(EZAttention(128, 4), PlainFeedForward(128, 512, SquaredReLU()), 128) for _ in range(4)]
+    body = nn.Sequential(*layers)
+    initialize(body)
+    return PlainLanguageModel(body, vocab_size, 128)
 
 
 class Corpus:

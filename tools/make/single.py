@@ -23,9 +23,10 @@ TRAINING = ("01-transformer", "next_token_loss", "rate", "validation_loss", "lea
 PARTS: dict[str, list[tuple[str, ...]]] = {  # a chapter, and what the file takes from it, in this order
     "transformer": [BASELINE, MODEL],
     "primer_ez": [
-        ("01-transformer", "turn_pairs"),
-        ("02-primer-ez", "squared_relu", "causal_depthwise_conv", "start_kernel", "CausalConv", "EZAttention"),
-        ("02-primer-ez", "EZFeedForward", "EZLayer", "EZLanguageModel"),
+        BASELINE,
+        ("02-primer-ez", "squared_relu", "SquaredReLU", "causal_depthwise_conv", "start_kernel", "CausalConv"),
+        ("02-primer-ez", "EZAttention"),
+        MODEL,
     ],
     "hourglass": [
         BASELINE,
@@ -42,7 +43,10 @@ BUILDS = {
         initialize(body)
         return PlainLanguageModel(body, vocab_size, 128)""",
     "primer_ez": """
-        return EZLanguageModel(vocab_size)""",
+        layers = [PlainLayer(EZAttention(128, 4), PlainFeedForward(128, 512, SquaredReLU()), 128) for _ in range(4)]
+        body = nn.Sequential(*layers)
+        initialize(body)
+        return PlainLanguageModel(body, vocab_size, 128)""",
     "hourglass": """
         body = PlainHourglass(
             before=stack(1), shorten=MeanShortening(4), inside=stack(2), up_sample=CopyUpSampling(4), after=stack(1),
