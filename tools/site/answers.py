@@ -112,6 +112,9 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
             continue
         if name := folding.asked(next(cell.findall(nodes.literal_block)).astext()):
             found = shown(name)
-            cell.parent.replace(cell, found)  # and nothing of the cell stays
             if cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden"):
-                cells.wrap(found, cells.ANSWER, "</details>")
+                opens, closes = (nodes.raw("", html, format="html") for html in (cells.ANSWER, "</details>"))
+                place, text = cell.parent.index(cell), cells.told(cell)
+                cell.parent[place : place + 1] = [opens, found, *text, closes]
+            else:
+                cell.parent.replace(cell, found)  # and nothing of the cell stays

@@ -254,7 +254,7 @@ class Bet:
     }
     SAYS: ClassVar[dict[str, str]] = {
         "q": "Whether queries alone bring anything we cannot tell. A query of three letters still meets keys of one. "
-        "Look for the rows with values in them: they are the four lowest.",
+        "Look at the four rows with values in them: their losses are the lowest, and they stand at the top.",
         "k": "Keys alone bring a little. A key of three letters is met by queries of one, and the head still brings "
         "home one letter. Compare their row with that of values.",
         "v": "Yes. Values alone do as well as all three.",
