@@ -77,7 +77,7 @@
     box = document.createElement("div");
     box.id = box.className = "preview";
     box.popover = "manual";
-    box.tabIndex = -1;
+    box.tabIndex = 0; // it may scroll
     document.querySelector("main").append(box); // within a landmark
     links.forEach(prepare);
     box.addEventListener("pointerenter", () => clearTimeout(timer));

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 RIGHT = {
     "squared ReLU": "2.1 Squared ReLU",
-    "cache": "1.9 Why a cache is right",
-    "leak": "1.2 Does it peek?",
+    "cache": "1.10 Why a cache is right",
+    "leak": "1.3 Does it peek?",
     "SpatialGatingUnit": "SpatialGatingUnit",
 }
 QUERIES = yaml.safe_load((Path(__file__).parent / "queries.yml").read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def test_results_change_while_somebody_types_and_are_gone_through_by_keyboard(ta
     field = tab.locator(".bd-search-container input[type=search]")
     field.fill("kv cac")
     first = tab.locator("#search-results > li > a").first
-    expect(first).to_have_text("1.9 Why a cache is right")
+    expect(first).to_have_text("1.10 Why a cache is right")
     assert tab.url.endswith("?q=kv%20cac")
     field.press("ArrowDown")
     expect(first).to_be_focused()
@@ -94,7 +94,7 @@ def test_the_dialog_shows_results_while_somebody_types_and_loads_the_index_when_
     assert "sections.js" not in asked
     tab.keyboard.press("Control+k")
     tab.keyboard.type("kv cac")
-    expect(first).to_have_text("1.9 Why a cache is right")
+    expect(first).to_have_text("1.10 Why a cache is right")
     assert violations(tab, "#pst-search-dialog") == []
     tab.keyboard.press("Escape")
     assert not dialog.is_visible()

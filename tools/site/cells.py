@@ -125,4 +125,5 @@ def close_answers(app: Any, doctree: nodes.document) -> None:
         if cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden") and (output := part(cell, "output")):
             text = told(cell)
             wrap(output, ANSWER, "</details>")
-            cell[-1:-1] = text
+            after = cell.index(output) + 1
+            cell[after:after] = text
