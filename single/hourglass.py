@@ -73,7 +73,7 @@ class PlainLayer(nn.Module):
         x = x + self.attention(self.norm1(x))  # (B, T, D)
         return x + self.feed_forward(self.norm2(x))
 
-    def branch_ends(self):                     # they start at 0, as 1.7 says
+    def branch_ends(self):                     # they start at 0: Section 1.7
         return [self.attention.output, self.feed_forward.down]
 
 
