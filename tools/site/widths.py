@@ -36,7 +36,7 @@ def mark_wide(app: Any, doctree: nodes.document) -> None:
                 break
     for raw in doctree.findall(nodes.raw):
         if 'class="results"' in raw.astext() and results(raw.astext()) > RESULTS:
-            holder = next((node for node in (raw.parent, raw.parent.parent) if isinstance(node, nodes.figure)), raw)
+            holder = raw.parent if isinstance(raw.parent, nodes.figure) else raw
             holder["classes"].append("wide")
     for table in doctree.findall(nodes.table):
         columns = next(table.findall(nodes.tgroup)).get("cols", 0)
