@@ -83,12 +83,13 @@ def test_a_picture_has_each_row_where_its_numbers_are():
 def test_the_text_that_tells_an_answer_joins_its_output():
     cell = nodes.container(nb_element="cell_code", cell_metadata={"jupyter": {"outputs_hidden": True}})
     cell += nodes.container("", nodes.paragraph("", "42"), nb_element="cell_code_output")
+    cell += nodes.paragraph("", "code of the picture")  # below it, where a picture folds its code
     check = nodes.container(classes=["tag_fold"])
     opens = nodes.raw("", "<details><summary>Guess first, then open</summary>", format="html")
     closes, after = nodes.raw("", "</details>", format="html"), nodes.paragraph("", "Go on.")
     page = nodes.section("", cell, check, opens, nodes.paragraph("", "It is 42."), closes, after)
     cells.close_answers(None, page)
-    assert [child.astext() for child in cell] == [cells.ANSWER, "42", "It is 42.", "</details>"]
+    assert [child.astext() for child in cell] == [cells.ANSWER, "42", "It is 42.", "</details>", "code of the picture"]
     assert list(page) == [cell, check, after]
 
 

@@ -103,7 +103,7 @@ BROKEN = """() => [...document.querySelectorAll("math:not(.join-key *)")].map(e 
     .map(e => e.textContent + e.nextSibling?.textContent.slice(0, 20))"""
 # CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 10.5 points.
 EXPLORER_TEXT = LEAST * 100 / 72
-MOST_NODES = 11000
+MOST_NODES = 9000
 NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
 OPEN = "document.querySelectorAll('details.answer').forEach(e => { e.open = true; })"  # as a reader who has guessed
 # page.js looks at them a few at a time, so that the last are made reachable some time after a page has loaded.

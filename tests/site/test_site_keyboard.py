@@ -11,7 +11,7 @@ from tools.make import browser
 SITE = Path(__file__).parents[2] / "_build" / "html"
 CHAPTERS = [page for page in browser.pages(SITE) if page.startswith("notebooks/")]
 ALWAYS = "notebooks/05-gmlp.html"  # the chapter with most stops; others by the key only in `make test-long`
-MOST = 110  # tab stops of a chapter, without those of the contents, which grow with the book
+MOST = 100  # tab stops of a chapter, without those of the contents, which grow with the book
 FOCUSED = """() => {
     const active = document.activeElement, arrow = active.querySelector(":scope > .toctree-toggle");
     if (active === document.body) return null;

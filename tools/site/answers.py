@@ -5,7 +5,7 @@ What is notable:
 - a dot is a seed, the bar an interval, and the diamond the mean, filled where the word is *better* or *worse*, as in
   the figure of the notebook; all of the book have one scale;
 - it is text and boxes of the page, placed in percent: it turns dark and grows with the reader's letters;
-- below it *the runs* open: each seed's losses, and what the models' names mean.
+- below it *the runs* open: each seed's losses, the section that has them, and what the models' names mean.
 """
 
 from __future__ import annotations
@@ -70,19 +70,21 @@ def table(label: str, row: results.Row) -> str:
 
 
 def runs(found: results.Answer) -> list[nodes.Node]:
-    """Closed: a table for each row, and the way to what the names mean."""
+    """Closed: a table for each row, the section that has the runs, and the way to what the names mean."""
     tables = "".join(table(label, row) for label, row in found.rows.items())
     names = pending_xref("", refdomain="std", reftype="doc", reftarget="/book/names", refexplicit=True)
     names += nodes.inline("", "What the names mean")
     return [
         nodes.raw("", f'<details class="runs"><summary>The runs</summary>{tables}', format="html"),
-        nodes.paragraph("", "", names, classes=["more"]),
+        nodes.paragraph(
+            "", "", nodes.Text(f"Section {found.study} says how they were made. "), names, classes=["more"]
+        ),
         nodes.raw("", "</details>", format="html"),
     ]
 
 
 def shown(name: str, as_expected: bool = False) -> nodes.Element:
-    """Question, answer, picture and the section that has the runs; what was expected in place of the question."""
+    """Question, answer, picture and runs; what was expected in place of the question."""
     found, says = results.find(name), results.written()["questions"][name]
     asked = says.get("asked", "We thought" if as_expected else "")
     first = nodes.paragraph(classes=["question"])
@@ -91,9 +93,8 @@ def shown(name: str, as_expected: bool = False) -> nodes.Element:
     first += nodes.Text(says["expected"] if as_expected else found.question)
     words = nodes.container("", first, nodes.paragraph("", found.sentence), classes=["words"])
     drawn = nodes.raw("", picture(found), format="html")
-    study = nodes.paragraph("", f"Runs: Section {found.study}", classes=["more"])
     kind = ["result", "wide"] if as_expected else ["result"]
-    return nodes.container("", words, drawn, study, *runs(found), classes=kind, ids=[f"question-{name}"])
+    return nodes.container("", words, drawn, *runs(found), classes=kind, ids=[f"question-{name}"])
 
 
 class Block(SphinxDirective):
@@ -112,9 +113,6 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
             continue
         if name := folding.asked(next(cell.findall(nodes.literal_block)).astext()):
             found = shown(name)
-            if cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden"):
-                opens, closes = (nodes.raw("", html, format="html") for html in (cells.ANSWER, "</details>"))
-                place, text = cell.parent.index(cell), cells.told(cell)
-                cell.parent[place : place + 1] = [opens, found, *text, closes]
-            else:
-                cell.parent.replace(cell, found)  # and nothing of the cell stays
+            cell.parent.replace(cell, found)  # and nothing of the cell stays
+            if cells.is_predicted(cell):
+                cells.close(found, after=found)

@@ -119,11 +119,21 @@ def told(cell: nodes.Element) -> list[nodes.Node]:
     return following[1:end]
 
 
+def close(answer: nodes.Element, after: nodes.Element) -> None:
+    """Put an answer, and the text after a cell that tells it, into a ``<details>``."""
+    text = told(after)
+    wrap(answer, ANSWER, "</details>")
+    end = answer.parent.index(answer) + 1
+    answer.parent[end:end] = text
+
+
+def is_predicted(cell: nodes.Element) -> bool:
+    """Whether a reader is to predict what the cell gives; `folding` says which cells these are."""
+    return bool(cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden"))
+
+
 def close_answers(app: Any, doctree: nodes.document) -> None:
-    """Put what a reader is to predict, and the text that tells it, into a ``<details>``; `folding` says which cells."""
+    """Close what a reader is to predict."""
     for cell in list(doctree.findall(nodes.container)):
-        if cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden") and (output := part(cell, "output")):
-            text = told(cell)
-            wrap(output, ANSWER, "</details>")
-            after = cell.index(output) + 1
-            cell[after:after] = text
+        if is_predicted(cell) and (output := part(cell, "output")):
+            close(output, after=cell)

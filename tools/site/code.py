@@ -1,7 +1,7 @@
 """On the site: code is half of a chapter's nodes, and is made lighter.
 
 What is notable:
-- names and punctuation, which have the color of their block, lose their spans;
+- names, punctuation and operators have the color of their block, and no spans;
 - a block says how many lines and columns it has, so that a browser may leave it out until it is near (static/page.css).
 """
 
@@ -11,7 +11,7 @@ import html
 import re
 from typing import Any
 
-PLAIN = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>|(?<=<pre>)<span></span>(?!\n)')
+PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>|(?<=<pre>)<span></span>(?!\n)')
 GAP = re.compile(r'(?<=[^ \n]) {2,}(?=<span class="c1">)')
 CODE = re.compile(r'(<div class="highlight">)(<pre>.*?)</pre>', re.DOTALL)
 TAG = re.compile(r"<[^>]*>")

@@ -93,7 +93,7 @@ def link_mentions(app: Any, doctree: nodes.document, docname: str) -> None:
 
     for text in list(doctree.findall(nodes.Text)):
         mentions = list(MENTION.finditer(text))
-        if not mentions or text.parent is None or is_closed(text.parent):  # None: in a table, which is HTML
+        if not mentions or is_closed(text.parent):
             continue
         made: list[nodes.Node] = []
         end = 0

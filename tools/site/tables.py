@@ -56,7 +56,7 @@ def name_rows(app: Any, doctree: nodes.document) -> None:
 def set_minus_signs(app: Any, doctree: nodes.document) -> None:
     for raw in doctree.findall(nodes.raw):
         if 'class="results"' in raw.astext():
-            raw.children = [nodes.Text(HYPHEN.sub("−", raw.astext()))]
+            raw[:] = [nodes.Text(HYPHEN.sub("−", raw.astext()))]
     for table in doctree.findall(nodes.table):
         for text in list(table.findall(nodes.Text)):
             if HYPHEN.search(text) and not isinstance(text.parent, (nodes.literal, nodes.math)):

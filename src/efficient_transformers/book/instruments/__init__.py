@@ -250,13 +250,13 @@ class Bet:
     SEES: ClassVar[dict[str, tuple[str, slice]]] = {  # what becomes three letters wide, and which letters of the text
         "q": ("what a head looks for", slice(8, 11)),
         "k": ("what it is compared with", slice(0, 3)),
-        "v": ("what it brings back", slice(0, 3)),
+        "v": ("what it fetches", slice(0, 3)),
     }
     SAYS: ClassVar[dict[str, str]] = {
         "q": "Whether queries alone bring anything we cannot tell. A query of three letters still meets keys of one. "
         "Look at the four rows with values in them: their losses are the lowest, and they stand at the top.",
-        "k": "Keys alone bring a little. A key of three letters is met by queries of one, and the head still brings "
-        "home one letter. Compare their row with that of values.",
+        "k": "Keys alone bring a little. A key of three letters is met by queries of one, and the head still fetches "
+        "one letter. Compare their row with that of values.",
         "v": "Yes. Values alone do as well as all three.",
     }
 
