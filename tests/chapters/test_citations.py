@@ -57,7 +57,7 @@ def test_no_place_inside_a_paper_is_cited(path):
     assert places(path.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("path", [path for path in PROSE if path.suffix == ".md"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: path.stem)
 def test_what_others_report_stands_on_one_page(path):
     assert path.stem == "papers" or SECOND_HAND.findall(path.read_text(encoding="utf-8")) == []
 
