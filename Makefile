@@ -43,7 +43,7 @@ lab: .venv/ready .lab/ready ## JupyterLab, with the notebooks copied to mine/, w
 # Apart from .venv, which holds what the book is built with and nothing else; the kernel is that of .venv.
 .lab/ready: .venv/ready
 	$(PYTHON) -m venv .lab
-	.lab/bin/pip install --quiet --disable-pip-version-check jupyterlab==4.6.6 jupyterlab_widgets==3.0.17
+	.lab/bin/pip install --disable-pip-version-check jupyterlab==4.6.6 jupyterlab_widgets==3.0.17
 	$(BIN)/python -m ipykernel install --prefix .lab --name python3 --display-name "Python 3"
 	touch $@
 
@@ -131,5 +131,5 @@ requirements: .venv/ready   ## pin what .venv holds now
 
 .venv/ready: constraints.txt requirements.txt requirements-dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(BIN)/pip install --disable-pip-version-check -r requirements-dev.txt
 	touch $@

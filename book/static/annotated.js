@@ -25,7 +25,7 @@ function annotate(block) {
     const symbols = all.filter((mark) => math.contains(mark)), names = all.filter((mark) => mark.closest("pre"));
     if (place(pre).left < place(math).right) return; // one below the other
     const symbol = symbols.includes(at) ? at : symbols[0], row = symbol.closest("mtr, math");
-    const from = place(symbol), to = place(names.includes(at) ? at : names[0]);
+    const from = place(symbol), to = place(names.includes(at) ? at : names.at(-1));
     const down = (row.querySelector("mfrac") ? place(row) : from).bottom + 1; // it would strike fractions out
     const [gap, edge, up] = [place(math).right, place(pre).left, to.bottom + 1], half = (gap + edge) / 2;
     const path = document.createElementNS(thread.namespaceURI, "path");

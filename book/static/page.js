@@ -74,6 +74,17 @@ function enlargeable(figure) {
   caption.append(button);
 }
 
+// On a phone a line of code that is too long goes on further in than it begins, so that Python keeps its shape.
+function hangs(lines) {
+  let open = "";
+  lines.innerHTML = lines.innerHTML.split("\n").map((line) => {
+    const begun = open + line;
+    for (const tag of line.match(/<span[^>]*>|<\/span>/g) ?? []) open = tag === "</span>" ? open.slice(0, open.lastIndexOf("<")) : open + tag;
+    return `<span class="line">${begun}\n${"</span>".repeat(open.split("<").length - 1)}</span>`;
+  }).join("");
+  for (const line of lines.children) line.style.setProperty("--in", `${Math.max(line.textContent.search(/\S/), 0)}ch`);
+}
+
 // A chapter has about 300 things to press, most of them in code, tables and figures. The Tab key stops at the rest, unless a
 // reader who uses the keyboard asks for all, with a button beside the link that skips to the content.
 // Links within the page, which the contents beside it have too, are among those that it passes by.
@@ -119,6 +130,7 @@ document.addEventListener("DOMContentLoaded", () => {
   each("table.results", (table) => table.tHead && sortable(table));
   each(".bd-article figure.numbered:has(img)", enlargeable);
   each("a.code-link", unfolds);
+  if (matchMedia("(max-width: 540px)").matches) each(".bd-article :is(.cell_input, .highlight-diff) pre > .lines", hangs);
   if (document.querySelector("div.cell")) setTimeout(chooseStops); // a task of its own, between which the page answers
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. They are

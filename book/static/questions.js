@@ -28,7 +28,7 @@ What is notable:
   function judge({ fields, mistakes, right }, typed) {
     if (typed.some(text => text.trim() === "")) return "";
     const given = typed.map(numberOf), none = given.indexOf(undefined);
-    if (none >= 0) return `not yet: ${fields[none].what} is '${typed[none].trim()}', of the type str; expected a number`;
+    if (none >= 0) return `not yet: ${fields[none].what} is '${typed[none].trim()}'; expected a number`;
     const place = fields.findIndex((field, i) => !(Math.abs(given[i] - field.right) <= field.tolerance));
     if (place < 0) return `right: ${right}`;
     const near = ({ numbers, tolerance }) => numbers.every((number, i) => Math.abs(number - given[i]) <= tolerance);

@@ -138,6 +138,8 @@ def test_trusted_figures_and_instruments_move_without_a_kernel_that_ran(visit):
     assert moved_by_a_key(instrument, lambda: instrument.locator("p").inner_text())
     assert not instrument.locator("a").is_visible()
     assert page.locator(LOST).count() == 0
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+    assert page.locator(".jp-mod-dirty").count() == 0, "what was only opened need not be saved"
 
 
 def test_run_saved_and_opened_again_no_figure_is_lost(visit, home, server):

@@ -149,12 +149,12 @@ def test_a_setting_that_is_mended_leaks_nothing(page):
 
 def test_keys_move_a_slider_and_its_value_is_said(page):
     show(page, LeakLab("hourglass", fixed=True))
-    assert page.locator("button[data-m]").count() == 1
+    assert not page.is_visible("button[data-m]"), "there is nothing to choose"
     slider = page.locator("input").nth(1)
     slider.focus()
     page.keyboard.press("ArrowRight")
     assert slider.get_attribute("aria-valuetext") == "3"
-    assert "No output sees its future: k − 1 = 3" in page.inner_text("p[aria-live]")
+    assert "No output sees its future: k − 1 = 3" in page.inner_text("p[aria-live]").replace("\xa0", " ")
 
 
 HONEST = [  # settings that can be decoded, and the package's layers, whose caches hold what is asked for
@@ -200,16 +200,16 @@ def test_a_cache_holds_what_the_packages_cache_holds(page, mechanism, values, la
 
 def test_decoding_shows_the_cache_and_says_what_cannot_be_decoded(page):
     show(page, LeakLab("hourglass"))
-    page.click("text=Decode one token")
+    assert page.is_disabled("text=Decode one token")
     assert "cannot be decoded as it was trained: 6 outputs would read" in page.inner_text("p[aria-live]")
     assert page.locator(".held").count() == 0
     page.click("text=Mend it")
-    said = "After token 9 the cache holds the inputs of tokens 7 to 9 and the result of a window of tokens 5 to 8"
+    said = "After token 8 the cache holds the inputs of tokens 6 to 8 and the result of a window of tokens 5 to 8"
     assert said in page.inner_text("p[aria-live]")
     assert page.locator(".held").count() == 3 + 1
-    for _ in range(3):
+    for _ in range(15):
         page.click("text=Decode one token")
-    assert "the inner layers run now" in page.inner_text("p[aria-live]")
+    assert page.is_disabled("text=Decode one token"), "the text ends"
 
 
 def test_the_bench_convolves_and_weighs_frequencies_as_the_package_does(page):

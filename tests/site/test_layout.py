@@ -78,6 +78,21 @@ SHIFT = """window.shift = 0;
 new PerformanceObserver(list => list.getEntries().forEach(e => { if (!e.hadRecentInput) shift += e.value; }))
     .observe({type: "layout-shift", buffered: true});"""
 
+# Of each line of code that a phone breaks: how many columns it is indented by, where its first row and the next begin.
+HANGS = """() => [...document.querySelectorAll(".cell_input pre > .lines > .line")].map(line => {
+    const letter = document.createRange(), style = getComputedStyle(line);
+    const text = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+    let node = text.nextNode();
+    while (node && !node.data.trim()) node = text.nextNode();
+    if (!node) return;
+    letter.setStart(node, node.data.search(/\\S/));
+    letter.setEnd(node, node.data.search(/\\S/) + 1);
+    const own = line.getBoundingClientRect(), box = letter.getBoundingClientRect();
+    if (own.height < 1.5 * box.height || !box.width) return;
+    const indent = line.textContent.search(/\\S/), columns = x => Math.round(x / box.width);
+    return [indent, columns(parseFloat(style.paddingInlineStart)), columns(box.left - own.left)];
+}).filter(Boolean)"""
+
 pytestmark = pytest.mark.site
 
 
@@ -162,6 +177,9 @@ def test_lines_stay_where_they_are(chromium, address):
     page = chromium.new_page(viewport={"width": 390, "height": 900})
     page.add_init_script(SHIFT)
     page.goto(f"{address}/{CHAPTERS[2]}", wait_until="networkidle")
+    hangs = page.evaluate(HANGS)
+    assert len(hangs) > 50
+    assert all(left in (first, rest) and rest > first for first, rest, left in hangs), "Python keeps its shape"
     for place in range(0, page.evaluate("document.documentElement.scrollHeight"), 800):
         page.evaluate("y => new Promise(done => { scrollTo(0, y); requestAnimationFrame(done); })", place)
     assert page.evaluate("shift") < 0.02

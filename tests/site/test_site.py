@@ -104,6 +104,8 @@ BROKEN = """() => [...document.querySelectorAll("math:not(.join-key *)")].map(e 
 # CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 10.5 points.
 EXPLORER_TEXT = LEAST * 100 / 72
 MOST_NODES = 9000
+CLIPPED = """() => [...document.querySelectorAll(".cell_output pre")]
+    .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent)"""
 NUMBERED = "[id^=eq-], [id^=fig-], [id^=tab-]"
 OPEN = "document.querySelectorAll('details.answer').forEach(e => { e.open = true; })"  # as a reader who has guessed
 # page.js looks at them a few at a time, so that the last are made reachable some time after a page has loaded.
@@ -308,6 +310,7 @@ def test_figures_have_captions_and_text_that_a_phone_shows(chapter, notebook):
 def test_lines_are_short_and_results_sort_and_fit_a_phone_or_scroll(chapter):
     chapter.set_viewport_size({"width": 1440, "height": 900})
     assert chapter.evaluate(LONG_LINES) == [], "longer than an eye can follow"
+    assert chapter.evaluate(CLIPPED) == [], "printed, and not seen"
     for direction in ("ascending", "descending"):
         for said, column in chapter.evaluate(SORTED):
             assert said == direction
@@ -317,6 +320,7 @@ def test_lines_are_short_and_results_sort_and_fit_a_phone_or_scroll(chapter):
                 assert numbers == sorted(numbers, reverse=direction == "descending")
     chapter.set_viewport_size({"width": 390, "height": 900})
     assert chapter.evaluate(TOO_WIDE) == []
+    assert chapter.evaluate(CLIPPED) == []
     assert chapter.evaluate(BROKEN) == [], "a full stop could stand in a line without its formula"
     until(lambda: chapter.evaluate(UNMARKED) == [])  # what scrolls says so, once the page knows of its new size
 

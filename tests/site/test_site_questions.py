@@ -93,7 +93,7 @@ def test_of_any_other_number_and_of_what_is_none_a_page_says_what_the_package_sa
         numbers.judge(*["a lot"] * count)
     assert say(number, ["a lot"] * count) == f"not yet: {wrong.value}"
     for text in GARBAGE:
-        assert re.fullmatch(r"not yet: .* is '.*', of the type str; expected a number", say(number, [text] * count))
+        assert re.fullmatch(r"not yet: .* is '.*'; expected a number", say(number, [text] * count))
     assert say(number, [""] * count) == ""
 
 

@@ -11,11 +11,11 @@ What is notable:
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
 import nbformat
+from ipykernel.ipkernel import IPythonKernel
 from nbformat.sign import NotebookNotary
 
 ROOT = Path(__file__).parents[2]
@@ -24,14 +24,19 @@ OVERRIDES = PROGRAM.parents[1] / "share" / "jupyter" / "lab" / "settings" / "ove
 
 
 def copy(to: Path) -> None:
-    """Copy the notebooks that are not there yet, and trust them, so that what they store is shown as it is."""
+    """Copy the notebooks that are not there yet, and trust them, so that what they store is shown as it is.
+
+    All that the kernel says of its language is there before: JupyterLab would complete it, and ask to save that.
+    """
     notary = NotebookNotary()
     for path in sorted((ROOT / "notebooks").rglob("*.ipynb")):
         target = to / path.relative_to(ROOT / "notebooks")
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
-            notary.sign(nbformat.read(target, 4))
+            notebook = nbformat.read(path, 4)
+            notebook.metadata.language_info = IPythonKernel.language_info
+            nbformat.write(notebook, target)
+            notary.sign(notebook)
 
 
 def save_panels() -> None:

@@ -127,7 +127,7 @@ def as_number(what: str, got: Any) -> float:
     """``got`` as a float; raise :class:`WrongAnswerError` unless it is one number."""
     if isinstance(got, Tensor) and got.numel() == 1:
         got = got.item()
-    expect(is_number(got), f"{what} is {SHORT.repr(got)}, of the type {type(got).__name__}; expected a number")
+    expect(is_number(got), f"{what} is {SHORT.repr(got)}; expected a number")
     return float(got)
 
 

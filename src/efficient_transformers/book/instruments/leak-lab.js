@@ -27,7 +27,7 @@ var LeakLab = (() => {
       sliders: { w: ["width W", 1, 7, 3], d: ["dilation", 1, 3, 1], s: ["padding on the left", 0, 18, 1] },
       reads: ({ w, d, s }, t) => range(0, w - 1).map(j => t - s + j * d),
       holds: ({ s }, t) => ({ inputs: range(t - s + 1, t) }),
-      right: ({ w, d }) => `(W − 1) · dilation = ${(w - 1) * d} is the padding that is causal and loses nothing`,
+      right: ({ w, d }) => `(W\u00a0−\u00a01) · dilation\u00a0=\u00a0${(w - 1) * d} is the padding that is causal and loses nothing`,
       isRight: ({ w, d, s }) => s === (w - 1) * d,
     },
     hourglass: {
@@ -37,7 +37,7 @@ var LeakLab = (() => {
       windows: ({ k, s }) => range(0, Math.ceil(T / k) - 1).map(j => windowOf(j * k, k, s)),
       holds: ({ k, s }, t) => ({ inputs: range(t - s + 1, t), "result of a window": windowOf(t, k, s) }),
       inside: ({ k }, t) => (t % k ? `the inner layers wait for token ${t - t % k + k}` : "the inner layers run now"),
-      right: ({ k }) => `k − 1 = ${k - 1} is the smallest shift that is honest`,
+      right: ({ k }) => `k\u00a0−\u00a01\u00a0=\u00a0${k - 1} is the smallest shift that is honest`,
       isRight: ({ k, s }) => s === k - 1,
     },
     gmlp: {
@@ -94,14 +94,14 @@ var LeakLab = (() => {
     return ` In a short recorded training, this shift reached ${losses[s].toFixed(2)} nats per character${honest}.`;
   }
 
-  /** Ascending numbers as spans: [0, 1, 2, 5] is "0 to 2 and 5". */
+  /** Ascending numbers as spans: [0, 1, 2, 5, 7] is "0 to 2, 5 and 7". */
   function spans(numbers) {
     const runs = [];
     for (const n of numbers) {
       if (runs.length && runs[runs.length - 1][1] === n - 1) runs[runs.length - 1][1] = n;
       else runs.push([n, n]);
     }
-    return runs.map(([a, b]) => (a === b ? `${a}` : `${a} to ${b}`)).join(" and ");
+    return runs.map(([a, b]) => (a === b ? `${a}` : `${a} to ${b}`)).join(", ").replace(/, ([^,]*)$/, " and $1");
   }
 
   /** Fill one element; its data attributes name the mechanism, and `data-fixed` leaves the choice out. */
@@ -112,17 +112,18 @@ var LeakLab = (() => {
     const values = () => state.values[state.m];
     const losses = JSON.parse(root.dataset.losses || "{}");
 
-    const choice = html(root, "div", { class: "choice", role: "group", "aria-label": "mechanism" });
     const names = Object.keys(MECHANISMS).filter(m => m === state.m || !root.hasAttribute("data-fixed"));
+    const choice = html(root, "div", { class: "choice", role: "group", "aria-label": "mechanism" });
     const choices = names.map(m => button(choice, MECHANISMS[m].name, () => { state.m = m; controls(); draw(); }));
     choices.forEach((element, i) => { element.dataset.m = names[i]; });
+    choice.hidden = names.length === 1;
     const sliders = html(root, "div", { class: "sliders" });
     const two = html(root, "div", { class: "two" });
     const flow = svg(two, "svg", { class: "flow", viewBox: "0 0 604 248", role: "img" });
     const map = svg(two, "svg", { class: "map", viewBox: "-0.5 -2.6 25 27.1", role: "img" });
     const said = html(root, "p", { "aria-live": "polite" });
     const tools = html(root, "div", { class: "choice" });
-    button(tools, "Decode one token", () => { state.t = (state.t + 1) % T; draw(); });
+    const next = button(tools, "Decode one token", () => { state.t += 1; draw(); });
     const mend = button(tools, "Mend it", () => { repair(state); draw(); });
     const here = link(tools);
 
@@ -228,6 +229,7 @@ var LeakLab = (() => {
       flow.setAttribute("aria-label", said.textContent);
       map.setAttribute("aria-label", `Leak map of ${T} outputs by ${T} tokens; red is the future.`);
       mend.disabled = MECHANISMS[m].isRight(values());
+      next.disabled = t === T - 1 || leaking(m, values()) > 0; // the text ends, or what is read is not written yet
       here.href = `#${root.id}?${new URLSearchParams({ m, t, ...values() })}`;
     }
     controls();
