@@ -372,6 +372,10 @@ def test_a_bet_opens_by_keys_and_marks_the_row_of_the_choice_without_a_script(ch
     assert "Values alone do as well as all three." in tab.inner_text("details.v")
     paint = "e => getComputedStyle(e).backgroundColor"
     assert row.evaluate(paint) != tab.locator(".subset.k").evaluate(paint) == "rgba(0, 0, 0, 0)"
+    tab.keyboard.press("Shift+Tab")
+    tab.keyboard.press("Enter")
+    assert tab.locator("details[open]").all_inner_texts()[0].startswith("Keys"), "one choice takes the other's place"
+    assert tab.locator("details[open]").count() == 1
     tab.close()
 
 

@@ -285,7 +285,7 @@ class Bet:
         parts = (slice(letters.start), letters, slice(letters.stop, None))
         before, inside, after = (escape(self.TEXT[part]) for part in parts)
         return (
-            f'<details class="{letter}"><summary><span class="name">{self.NAMES[letter].capitalize()}</span>'
+            f'<details class="{letter}" name="bet"><summary><span class="name">{self.NAMES[letter].capitalize()}</span>'
             f'<span class="text" aria-hidden="true">{before}<b>{inside}</b>{after}</span><span>{what}</span></summary>'
             f"<p>{self.SAYS[letter]}</p></details>"
         )
