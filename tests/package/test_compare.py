@@ -370,9 +370,9 @@ def test_a_leak_is_drawn(small):
 
 def test_a_variant_of_one_depth_says_so_and_the_half_deep_baseline_has_no_verdict(recorded):
     found = compare("mine.py:whole", baseline, out="one", **recorded)
-    assert "- Depth of the variant not tuned." in found.card
+    assert "- The depth of the variant was not tuned." in found.card
     assert "| baseline, half (not used) |" in found.card
-    assert "- In equal time the half-deep baseline ends lower, at " in found.card
+    assert "- In equal time a baseline of half the depth has a lower loss, " in found.card
     neither = compare("mine.py:build", lambda vocab_size: baseline(vocab_size), out="neither", **recorded)
     assert list(neither.plan.entries) == ["baseline", "variant", "variant in time"]
 
@@ -406,7 +406,11 @@ def test_a_time_that_was_not_equal_is_said_and_gives_no_verdict_where_it_is_far_
     monkeypatch.setattr(judging, "execute_trial", slow_variant)
     found = compare("mine.py:build", baseline, out="slow", **recorded)
     assert found.verdicts == {"equal steps": "yes", "equal time": verdict}
-    assert f"- Equal time was not: the variant took {seconds / 5 - 1:.0%} more of it." in found.card
+    judged = ", so equal time has no verdict" if verdict == "no verdict" else ""
+    assert (
+        f"- The times were not equal: the variant took {seconds / 5 - 1:.0%} more time than the baseline{judged}."
+        in (found.card)
+    )
 
 
 @pytest.mark.parametrize(
@@ -467,7 +471,7 @@ def test_a_leak_of_half_the_depth_or_of_the_baseline_is_refused_too(small):
 
 @pytest.mark.parametrize(
     ("slower", "said"),
-    [(1.7, "The minutes were over after"), (3, "the minutes were over before more could be tried")],
+    [(1.7, "The minutes were over after"), (3, "the minutes were over before all could be tried")],
 )
 def test_when_the_minutes_are_over_complete_seeds_are_judged(recorded, monkeypatch, slower, said):
     """On a machine that has become slower since its steps were timed."""
@@ -485,7 +489,7 @@ def test_when_the_minutes_are_over_complete_seeds_are_judged(recorded, monkeypat
     records = read_records(Path("short/records.jsonl"))
     assert sum(record["seconds"] for record in records) == pytest.approx(now[0])
     assert said in found.card
-    assert (slower == 3) == ("No verdict: that takes 3 seeds" in found.card)
+    assert (slower == 3) == ("No verdict: a verdict takes 3 seeds" in found.card)
     assert set(found.verdicts.values()) == {"yes" if slower < 2 else "no verdict"}
 
 

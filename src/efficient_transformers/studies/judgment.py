@@ -176,7 +176,7 @@ def write_card(
         f"**{plan.variant} against {plan.baseline}**",
         "",
         f"| {plan.part} loss, nats per {'subword' if plan.subwords else 'token'} "
-        "| variant | baseline | difference | told apart |",
+        "| variant | baseline | difference | difference shown |",
         "| --- | --- | --- | --- | --- |",
     ]
     for question, (ours, theirs) in pairs.items():
@@ -224,34 +224,37 @@ def limits(
     seeds = len(losses["baseline"])
     if NONE in verdicts.values():
         yield (
-            f"No verdict: that takes {VERDICT_SEEDS} seeds, a whole grid of rates for each side, and, in equal time, "
-            f"times at most {FAR:.0%} apart. Ask for more minutes, on a machine that does nothing else."
+            f"No verdict: a verdict takes {VERDICT_SEEDS} seeds, all learning rates tried for both sides and, in equal "
+            f"time, times at most {FAR:.0%} apart. Allow more minutes, on a machine that does nothing else."
         )
     for side in ("variant", "baseline"):
         if side not in plan.depths:
-            yield f"Depth of the {side} not tuned."
+            yield f"The depth of the {side} was not tuned."
     *_, (ours, theirs) = pairs.values()
     lowest = statistics.fmean(losses.get(HALF, losses[theirs]).values())
     if lowest < statistics.fmean(losses[theirs].values()):
-        yield f"In equal time the half-deep baseline ends lower, at {lowest:.3f}, than the one that was used."
+        yield f"In equal time a baseline of half the depth has a lower loss, {lowest:.3f}, than the one above."
     longer = more_time(plan, records, ours, theirs)
     if abs(longer) > UNEQUAL:
-        yield f"Equal time was not: the variant took {abs(longer):.0%} {'more' if longer > 0 else 'less'} of it."
+        judged = ", so equal time has no verdict" if abs(longer) > FAR else ""
+        more = f"{abs(longer):.0%} {'more' if longer > 0 else 'less'} time"
+        yield f"The times were not equal: the variant took {more} than the baseline{judged}."
     for name, entry in plan.entries.items():
         if entry.rate_of is None and not has_whole_grid(plan, name, records):
             count = len(tried(entry, records))
-            yield f"The rate of {name} is the best of {count}: the minutes were over before more could be tried."
+            yield f"The rate of {name} is the best of {count}: the minutes were over before all could be tried."
     if ours == "variant in time":
-        yield "In time, the variant has the rate that was tuned for equal steps."
+        yield "In equal time the variant has the rate that was tuned for equal steps."
     if seeds < plan.seeds:
         yield f"The minutes were over after {seeds} of {plan.seeds} seeds."
     if plan.variant not in model_names():
         yield (
-            f"No leak was found at {plan.seq_len:,} tokens, before training and on random text, every place asked in "
-            "train mode and many in eval mode, nor across the batch."
+            f"No leak was found at {plan.seq_len:,} tokens. The check ran before training, on random text: at "
+            "every token in train mode, at many in eval mode, and between the rows of a batch."
         )
     if plan.part == "validation":
         yield "The text has no test part: the losses are of the part that rates and depths were chosen on."
-    spread = ", and take both questions' spreads as one" if len(pairs) > 1 else ""
-    yield f"The intervals are over seeds{spread}; they hold what choosing a rate on one seed may cost."
-    yield f"It holds for {plan.steps:,} steps, one text, one size and one recipe; a lead can shrink with more steps."
+    spread = " The spread over seeds comes from both questions together." if len(pairs) > 1 else ""
+    yield f"The intervals allow for other seeds, and for rates that were chosen on one seed.{spread}"
+    length = f"{plan.steps:,} steps, or the time that the baseline takes for them"
+    yield f"The result holds for {length}, with one text, one size and one recipe; a lead can shrink with more steps."
