@@ -369,7 +369,7 @@ def test_a_bet_opens_by_keys_and_marks_the_row_of_the_choice_without_a_script(ch
     tab.keyboard.press("Enter")
     assert drawn.is_visible()
     assert tab.locator("details[open]").count() == 1
-    assert "Values alone do as well as all three." in tab.inner_text("details.v")
+    assert "Of the three, values alone bring most." in tab.inner_text("details.v")
     paint = "e => getComputedStyle(e).backgroundColor"
     assert row.evaluate(paint) != tab.locator(".subset.k").evaluate(paint) == "rgba(0, 0, 0, 0)"
     tab.keyboard.press("Shift+Tab")

@@ -253,11 +253,12 @@ class Bet:
         "v": ("what it fetches", slice(0, 3)),
     }
     SAYS: ClassVar[dict[str, str]] = {
-        "q": "Whether queries alone bring anything we cannot tell. A query of three letters still meets keys of one. "
-        "Look at the four rows with values in them: their losses are the lowest, and they stand at the top.",
+        "q": "Queries alone bring little, if anything. A query of three letters still meets keys of one. "
+        "The four sets that include values have the lowest losses, and stand at the top.",
         "k": "Keys alone bring a little. A key of three letters is met by queries of one, and the head still fetches "
         "one letter. Compare their row with that of values.",
-        "v": "Yes. Values alone do as well as all three.",
+        "v": "Of the three, values alone bring most. Whether they do as well as all three together, so short a training "
+        "cannot tell.",
     }
 
     def __init__(self, subsets: Mapping[str, Comparison]) -> None:
@@ -309,7 +310,7 @@ class Bet:
             '<div class="subset"><span></span><span class="ends"><span>lower loss</span>'
             "<span>no convolution</span></span></div></div>"
             "<p>One row for each set that is convolved. A dot is one seed, the diamond their mean; it is "
-            "filled where the interval around it leaves out the line of no convolution.</p></div>"
+            "filled if the interval around it does not touch the line of the model without convolutions.</p></div>"
         )
         return f"<style>{style}</style>{framed('bet', 'A bet', 'Which of the three would you convolve?', inside)}"
 
