@@ -257,8 +257,8 @@ class Bet:
         "The four sets that include values have the lowest losses, and stand at the top.",
         "k": "Keys alone bring a little. A key of three letters is met by queries of one, and the head still fetches "
         "one letter. Compare their row with that of values.",
-        "v": "Of the three, values alone bring most. Whether they do as well as all three together, so short a training "
-        "cannot tell.",
+        "v": "Of the three, values alone bring most. Whether they do as well as all three together, so short a "
+        "training cannot tell.",
     }
 
     def __init__(self, subsets: Mapping[str, Comparison]) -> None:
