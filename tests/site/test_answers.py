@@ -81,7 +81,7 @@ def test_a_picture_has_each_row_where_its_numbers_are():
 
 
 def test_the_text_that_tells_an_answer_joins_its_output():
-    cell = nodes.container(nb_element="cell_code", cell_metadata={"jupyter": {"outputs_hidden": True}})
+    cell = nodes.container(nb_element="cell_code", cell_metadata={"predicted": True})
     cell += nodes.container("", nodes.paragraph("", "42"), nb_element="cell_code_output")
     cell += nodes.paragraph("", "code of the picture")  # below it, where a picture folds its code
     check = nodes.container(classes=["tag_fold"])

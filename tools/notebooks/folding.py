@@ -4,7 +4,7 @@ What is notable:
 - the text of a chapter carries the tag and the note alone; `fold` writes, into the notebook, the title line that a
   folded cell shows and what Colab and JupyterLab want, and `unfold` takes both away again;
 - a title is made from what is there, the caption after the cell, its assertions, its imports, so it is never stale;
-- what a reader is asked to predict is not seen before they open it, or run it: the notebook collapses that output;
+- what a reader is asked to predict is closed until they open it, as after a run: efficient_transformers.book.guess;
 - the words of a picture for those who cannot see it stand in the text for MyST-NB; nbconvert's classic template reads
   them in the cell, where they stay when a reader runs it (its other template, and JupyterLab, show none);
 - doing it twice is the same as doing it once.
@@ -15,11 +15,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from html import unescape
 from itertools import pairwise
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_output
 
-from efficient_transformers.book import results
+from efficient_transformers.book import guess, results
 
 NUMBER = r"S?\d+\.\d+"  # of a thing in a chapter, 4.2, or in a study, S4.2
 TITLE = re.compile(r"#@title (.+)\n")
@@ -29,13 +31,17 @@ MADE = re.compile(
 )
 OURS = re.compile(r"efficient_transformers\b")
 PREDICTION = re.compile(r"\bBefore you (run|look)\b")
-ASKED = re.compile(r'^results\.answer\("([^"]+)"\)$')
+ASKED = re.compile(r'^(?:# guess first\n)?results\.answer\("([^"]+)"\)$')
 MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
 # The first cell, which the site leaves out. Matplotlib draws for screens with two dots per pixel; here, so that Colab's
 # readers have it too.
 SETUP = """#@title install what is missing
 %config InlineBackend.figure_formats = ["retina"]  # sharp pictures
 """
+GUESSES = "\n%load_ext efficient_transformers.book.guess"  # its last line, where a reader is asked to predict
+PIECE = re.compile(
+    r'<pre>(?P<text>.*?)</pre>|<img alt="[^"]*" width="[^"]*" src="data:image/png;base64,(?P<png>[^"]+)">', re.DOTALL
+)
 
 
 def tree(source: str) -> ast.Module:
@@ -81,8 +87,9 @@ def predicted(notebook: NotebookNode) -> Iterator[NotebookNode]:
     """The code cells whose outputs a reader predicts: those between a text with "Before you run ..." and the next."""
     asked = False
     for cell in notebook.cells:
-        if cell.cell_type == "code" and asked:
-            yield cell
+        if cell.cell_type == "code":
+            if asked and "\ncheck(" not in cell.source:  # of an exercise: what the check says is no answer
+                yield cell
         elif cell.cell_type == "markdown":
             asked = bool(PREDICTION.search(cell.source))
 
@@ -106,11 +113,49 @@ def asked(source: str) -> str | None:
     return call[1] if call else None
 
 
+def close(cell: NotebookNode) -> None:
+    """Mark a cell whose output a reader predicts, and close that; one that was run and gave nothing stays as it is."""
+    if cell.execution_count and not cell.outputs:
+        return
+    title = TITLE.match(cell.source)
+    start = title.end() if title else 0
+    cell.source = f"{cell.source[:start]}# guess first\n{cell.source[start:]}"
+    if cell.outputs:
+        given = [(o.get("data") or {"text/plain": o.text.rstrip("\n")}, o.get("metadata", {})) for o in cell.outputs]
+        data, metadata = guess.closed(given, cell.metadata.get("alt", guess.TOLD))
+        cell.outputs = [new_output("display_data", data, metadata=metadata)]
+
+
+def opened(output: NotebookNode) -> list[NotebookNode]:
+    """What an output closes, each as it was, where printed text and a value become the same; else the output."""
+    kind = next((kind for kind, what in output.get("data", {}).items() if str(what).startswith(guess.OPENS)), None)
+    if kind is None:
+        return [output]
+    inside = output.data[kind].removeprefix(guess.OPENS).removesuffix(guess.CLOSES)
+    plain, found = output.data["text/plain"], []
+    for piece in PIECE.finditer(inside):
+        if piece["png"]:
+            data = {"image/png": piece["png"], "text/plain": plain}
+            found.append(new_output("display_data", data, metadata=output.metadata))
+        else:
+            text = unescape(piece["text"]) + "\n"
+            plain = plain.removeprefix(text)
+            found.append(new_output("stream", name="stdout", text=text))
+    return found or [new_output("display_data", {kind: inside, "text/plain": plain}, metadata=output.metadata)]
+
+
+def open_guesses(notebook: NotebookNode) -> None:
+    """Take away what `close` did; ``predicted`` in a cell's metadata is left of it."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and guess.MARK.match(cell.source):
+            cell.metadata["predicted"] = True
+            cell.source = guess.MARK.sub(r"\1", cell.source)
+            cell.outputs = [each for output in cell.outputs for each in opened(output)]
+
+
 def fold(notebook: NotebookNode) -> list[str]:
-    """Derive titles, metadata and the head of the setup cell; what is wrong, if anything is."""
+    """Derive titles, metadata, the setup cell's ends, and what closes a guess; what is wrong, if anything is."""
     unfold(notebook)
-    for cell in predicted(notebook):
-        cell.metadata["jupyter"] = {"outputs_hidden": True}  # JupyterLab
     wrong = []
     for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
         if name := asked(cell.source):
@@ -119,7 +164,7 @@ def fold(notebook: NotebookNode) -> list[str]:
             cell.metadata["alt"] = alt  # nbconvert
         is_setup = cell.cell_type == "code" and "%pip" in cell.source
         if is_setup:
-            cell.source = SETUP + cell.source
+            cell.source = SETUP + cell.source + GUESSES * any(True for _ in predicted(notebook))
         if not (is_setup or is_folded(cell)):
             continue
         cell.metadata["cellView"] = "form"  # Colab
@@ -134,16 +179,19 @@ def fold(notebook: NotebookNode) -> list[str]:
                 f"the folded cell that begins with {cell.source.splitlines()[0]!r} needs a first line '#@title ...': "
                 "no caption stands after it, and it neither asserts nor only imports"
             )
+    for cell in predicted(notebook):
+        close(cell)
     return wrong
 
 
 def unfold(notebook: NotebookNode) -> list[tuple[str, str, NotebookNode]]:
     """Take away what `fold` wrote; an author's own title stays. Kind, source and metadata of each cell are left."""
+    open_guesses(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.source = cell.source.removeprefix(SETUP)
+            cell.source = cell.source.removeprefix(SETUP).removesuffix(GUESSES)
             if is_folded(cell) and (title := MADE.match(cell.source)):
                 cell.source = cell.source[title.end() :]
-            for name in ("alt", "cellView", "jupyter", *(["mystnb"] if asked(cell.source) else [])):
+            for name in ("alt", "cellView", "jupyter", "predicted", *(["mystnb"] if asked(cell.source) else [])):
                 cell.metadata.pop(name, None)
     return [(cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]

@@ -74,7 +74,7 @@ def take_vectors(notebook: NotebookNode) -> dict[str, str]:
     found = {}
     for cell, following in pairwise(notebook.cells):
         caption = folding.CAPTION.match(following.source.lstrip())
-        for output in cell.get("outputs", []):
+        for output in (each for given in cell.get("outputs", []) for each in folding.opened(given)):
             about = output.get("metadata", {}).get("image/png", {})
             svg = rounded(about.pop("svg", ""))
             if svg and caption and len(gzip.compress(svg.encode())) < len(base64.b64decode(output.data["image/png"])):

@@ -73,6 +73,7 @@ def canonical(notebook: NotebookNode) -> NotebookNode:
     """The same notebook without anything that differs from run to run."""
     notebook.metadata = nbformat.from_dict(KERNEL)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
+    folding.unfold(notebook)
     count = 0
     for i, cell in enumerate(notebook.cells):
         cell.id = f"cell-{i:03d}"

@@ -53,6 +53,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     # A page is read.
     "source-read": [
         others,
+        cells.open_guesses,
         pages.fill_page,
         landing.fill,
         nulls.fill,

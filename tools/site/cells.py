@@ -1,8 +1,8 @@
 """On the site: a folded cell is a line in the margin, an answer one in the text, a caption belongs to what it is about.
 
 What is notable:
-- all come from what the notebook has anyhow, a first line ``#@title ...``, an output that JupyterLab keeps collapsed,
-  and a paragraph ``**Figure 4.2.** ...``;
+- all come from what the notebook has anyhow, a first line ``#@title ...``, an output in a ``<details>``, and a
+  paragraph ``**Figure 4.2.** ...``;
 - the code of a picture or table folds below it, and opens by a link at the end of its caption;
 - an answer is closed without a script, with its caption and the text that tells it;
 - a folded cell's code keeps its colors and its links.
@@ -14,14 +14,24 @@ import re
 from html import escape
 from typing import Any
 
+import nbformat
 from docutils import nodes
 from sphinx.util import logging
 
+from tools.notebooks import folding
 from tools.notebooks.folding import CAPTION, TITLE, anchor
 
 ANSWER = '<details class="answer"><summary>Guess first, then open</summary>'
 OPENS = re.compile(r"<details><summary>Guess first, then open</summary>\s*$")  # as a chapter writes it around the text
 log = logging.getLogger(__name__)
+
+
+def open_guesses(app: Any, docname: str, source: list[str]) -> None:
+    """Take out what closes a guess in a notebook, since a page closes it with its caption and its text."""
+    if docname.startswith("notebooks/"):
+        notebook = nbformat.reads(source[0], 4)
+        folding.open_guesses(notebook)
+        source[0] = nbformat.writes(notebook)
 
 
 def part(cell: nodes.Element, name: str) -> nodes.Element | None:
@@ -129,7 +139,7 @@ def close(answer: nodes.Element, after: nodes.Element) -> None:
 
 def is_predicted(cell: nodes.Element) -> bool:
     """Whether a reader is to predict what the cell gives; `folding` says which cells these are."""
-    return bool(cell.get("cell_metadata", {}).get("jupyter", {}).get("outputs_hidden"))
+    return bool(cell.get("cell_metadata", {}).get("predicted"))
 
 
 def close_answers(app: Any, doctree: nodes.document) -> None:

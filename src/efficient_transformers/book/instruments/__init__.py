@@ -18,14 +18,20 @@ from statistics import fmean
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...checks import require, require_known
+from ...generation import generate
+from ...layers.attention import MultiHeadAttention
 from ...layers.convolution import CausalDepthwiseConv
-from ...models import LanguageModel
+from ...models import LanguageModel, build_model, initialize
 from ...pretrained import pretrained_card, pretrained_snapshots
 from ...studies.evidence import Comparison
 from ...studies.records import by_label, final_loss, load_study
+from ...training.corpus import load_corpus
+from ...training.evaluation import evaluate
+from ...training.loop import TrainingConfig, train
 from ...training.runs import load
 from ...training.tokens import Vocabulary
 from ..explorer import png
@@ -134,6 +140,37 @@ class Guess:
             for choice, (text, told) in self.choices.items()
         )
         return f"<style>{style}</style>{framed('guess', 'A guess', 'Choose one, then read on.', texts)}"
+
+
+class Cheating(MultiHeadAttention):  # its mask lets one token of the future through
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(1)
+        return self.output(F.scaled_dot_product_attention(q, k, v, seen).transpose(1, 2).flatten(2))
+
+
+def two_models_that_write() -> tuple[Guess, tuple[LanguageModel, LanguageModel], list[float]]:
+    """A guess between a model that cheats, trained here, and an honest one, which ships; both, and their losses."""
+    corpus, (honest, _) = load_corpus(), shipped("transformer")
+    cheat = build_model("transformer", vocab_size=79)
+    body: Any = cheat.body
+    for layer in body:
+        layer.attention = Cheating(128, 4)
+    initialize(cheat)
+    train(cheat, corpus, TrainingConfig(steps=60, batch_size=12, seq_len=64), show_progress=False)
+    prompt = corpus.vocabulary.encode("MACBETH:\n")[None]
+    texts, losses = [], []
+    for model in (cheat, honest):
+        tokens = generate(model, prompt, 160, temperature=0.7, seed=1, use_cache=False)
+        texts.append(corpus.vocabulary.decode(tokens[0]))
+        losses.append(evaluate(model, corpus.validation, seq_len=64, at_least=6144))
+    yes = "Yes, {:.2f} against {:.2f}, and lower is better. It cheats.".format(*losses)
+    guess = Guess(
+        {
+            "The first has the lower loss": (texts[0].replace("\n", "¶"), yes),
+            "The second has the lower loss": (texts[1], "No. It is the honest one."),
+        }
+    )
+    return guess, (cheat, honest), losses
 
 
 class LeakLab(Instrument):
