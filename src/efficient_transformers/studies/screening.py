@@ -22,7 +22,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ..checks import require, require_module
 from ..files import reason
-from .cost import multiply_adds
+from ..training.loop import parameter_groups
+from .cost import effective_parameters, multiply_adds
 
 EXACT = 1e-9  # of the largest logit: what rounding may do in float64, an FFT's included
 ROUNDED = 1000.0  # times the spacing of a narrower kind of number, but at most a tenth
@@ -224,18 +225,30 @@ def check_leaks(model: nn.Module, seq_len: int, vocab_size: int, what: str = "th
 def check_start(
     model: nn.Module, inputs: Tensor, targets: Tensor, vocab_size: int, what: str = "the model"
 ) -> list[str]:
-    """A remark if the loss before training lies far above ln V, that of a model that knows nothing.
+    """A remark if the loss before training is not about ln V, that of a model that knows nothing.
 
     Raises:
-        ValueError: if it lies below: such a model knows something before it has learned.
+        ValueError: if it lies below the entropy of the targets: how often each token occurs may be known beforehand,
+            as the start of a bias, and nothing else.
     """
     with torch.no_grad():
         loss = F.cross_entropy(model(inputs).flatten(0, 1).float(), targets.flatten()).item()
-    blank = math.log(vocab_size)
-    expected = f"about ln {vocab_size} = {blank:.3f}, that of a model that has seen no text"
-    require(loss > blank - KNOWS, f"the loss of {what} before training", round(loss, 3), expected)
-    far = loss > blank + SURE
-    return [f"Its loss before training is {loss:.2f}, far above ln {vocab_size} = {blank:.2f}."] if far else []
+    blank, shares = math.log(vocab_size), targets.flatten().bincount() / targets.numel()
+    least = torch.special.entr(shares).sum().item()
+    expected = f"at least {least:.3f}, that of a model that knows how often each token occurs, and nothing else"
+    require(loss > least - EXACT, f"the loss of {what} before training", round(loss, 3), expected)
+    beside = f"ln {vocab_size} = {blank:.2f}"
+    if loss < blank - KNOWS:
+        return [f"Its loss before training is {loss:.2f}, below {beside}: it starts with the frequencies of tokens."]
+    return [f"Its loss before training is {loss:.2f}, far above {beside}."] if loss > blank + SURE else []
+
+
+def undecayed(model: nn.Module) -> list[str]:
+    """A remark if many numbers are in matrices that the recipe decays in an ``nn.Linear`` or ``nn.Embedding`` alone."""
+    _, others = parameter_groups(model, 0.0)
+    share = sum(p.numel() for p in others["params"] if p.ndim > 1) / sum(p.numel() for p in model.parameters())
+    where = f"{share:.0%} of its parameters are matrices outside nn.Linear and nn.Embedding"
+    return [f"{where}, and are not decayed."] if share > APART else []
 
 
 def in_closed_form(model: nn.Module, seq_len: int) -> float | None:
@@ -257,8 +270,14 @@ def multiply_adds_of(model: nn.Module, seq_len: int) -> float:
 
 
 def apart(what: str, ours: float, theirs: float) -> list[str]:
-    """A remark if two costs differ by more than 5 %."""
+    """By how much two costs differ, if by more than 5 %."""
     if not theirs:
-        return [f"It has {ours:,.0f} {what}, and the baseline has none."] if ours else []
+        return [f"{ours:,.0f} {what} against none"] if ours else []
     share = ours / theirs - 1
-    return [f"It has {abs(share):.0%} {'more' if share > 0 else 'fewer'} {what}."] if abs(share) > APART else []
+    return [f"{abs(share):.0%} {'more' if share > 0 else 'fewer'} {what}"] if abs(share) > APART else []
+
+
+def is_smaller(model: nn.Module, other: nn.Module, seq_len: int) -> bool:
+    """Whether a model has fewer parameters or takes fewer multiply-adds than another, as one of half the depth does."""
+    fewer = effective_parameters(model) < effective_parameters(other)
+    return fewer or multiply_adds_of(model, seq_len) < multiply_adds_of(other, seq_len)
