@@ -3,6 +3,7 @@
 import hashlib
 import math
 import multiprocessing
+import random
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -378,6 +379,25 @@ def test_two_processes_do_as_much_as_one(recorded):
     assert all(runs.count(run) == 1 for run in runs)
 
 
+def test_killed_at_any_moment_it_goes_on_to_the_same_card(recorded):
+    asked = recorded | {"minutes": None, "steps": 20, "seeds": 3}
+    began = time.monotonic()
+    whole = compare("mine.py:build", baseline, out="whole", **asked)
+    duration, moments = time.monotonic() - began, random.Random(0)
+    for _ in range(8):
+        killed = multiprocessing.get_context("fork").Process(
+            target=compare, args=("mine.py:build", baseline), kwargs={"out": "killed", **asked}
+        )
+        killed.start()
+        killed.join(moments.uniform(0, duration / 2))
+        killed.kill()
+        killed.join()
+    assert compare("mine.py:build", baseline, out="killed", **asked).card == whole.card
+    runs = [(r["role"], r["run"]) for r in read_records(Path("killed/records.jsonl"))]
+    assert len(runs) == len(read_records(Path("whole/records.jsonl")))
+    assert all(runs.count(run) == 1 for run in runs)
+
+
 def test_a_leak_is_drawn(small):
     with pytest.raises(
         screening.LeakError, match=r"output 3 changes with token 4 .* \(leaky/leaks.png shows them\)"
@@ -612,3 +632,15 @@ def test_what_is_refused_leaves_no_folder(small, monkeypatch, change):
     with pytest.raises(ValueError, match=f"{next(iter(change))} is .*; expected"):
         compare("mine.py:build", baseline, out="refused", **small | change)
     assert not Path("refused").exists()
+
+
+def test_a_text_of_any_script_is_judged_and_one_of_too_many_characters_is_refused(recorded):
+    Path("greek.txt").write_text("η γρήγορη αλεπού πηδάει πάνω από τον τεμπέλη σκύλο. " * 1000)
+    assert (
+        "Text: greek.txt." in compare("mine.py:build", baseline, out="greek", **recorded | {"corpus": "greek.txt"}).card
+    )
+    Path("many.txt").write_text("".join(map(chr, range(0x10000, 0x10000 + 100_000))))
+    with pytest.raises(
+        ValueError, match=r"different characters of 'many.txt' is 100000; expected at most 16,384; as sub"
+    ):
+        compare("mine.py:build", baseline, out="many", **recorded | {"corpus": "many.txt"})

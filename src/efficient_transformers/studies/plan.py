@@ -34,6 +34,7 @@ from .protocol import SEEDS, Entry, Pair, Study
 from .sides import Side
 
 SHORTEST = 4096  # tokens of a part of the text
+LARGEST = 2**14  # vocabulary: the logits of many more are too much for memory, and for an afternoon
 BLOCKS, SHORT = 56, 10.0  # of text that each score is of, a quarter of them in fewer minutes, or than ENOUGH_STEPS
 FEWEST_SEEDS, VERDICT_SEEDS = 2, 3  # that have a spread; that a verdict takes: two, each luckily tuned, agree too often
 FEWEST_STEPS, ENOUGH_STEPS = 20, 200  # below which nothing is judged; below which more than three seeds are given up
@@ -235,7 +236,10 @@ def blocks_in(minutes: float | None, steps: int | None) -> int:
 
 
 def check_text(corpus: Corpus, seq_len: int, blocks: int) -> None:
-    """Raise ValueError unless each part of a text is long enough, and can be scored in contexts of ``seq_len``."""
+    """Raise ValueError unless the parts of a text are long enough, can be scored, and have not too many tokens."""
+    size, unit = len(corpus.vocabulary), corpus.vocabulary.unit
+    expected = f"at most {LARGEST:,}; as subwords=1024, for example, any text can be read"
+    require(size <= LARGEST, f"the number of different {unit} of {corpus.name!r}", size, expected)
     for part in ("train", "validation", "test"):
         tokens = getattr(corpus, part)
         if tokens is None:
