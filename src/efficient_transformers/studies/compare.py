@@ -28,13 +28,13 @@ from torch import Tensor, nn
 from .. import __version__
 from ..checks import require, require_int, require_known, require_number
 from ..files import locked
+from ..layers.leaks import LeakError
 from ..training.corpus import Corpus, load_corpus
 from ..training.loop import Optimizer
 from .judgment import Judgment, judge, save_figure
 from .plan import FEWEST_SEEDS, FEWEST_STEPS, VERDICT_SEEDS, Plan, blocks_in, check_text, fingerprint, make_plan
 from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
-from .screening import LeakError
 from .sides import Build, Side
 from .trials import execute_trial
 
