@@ -3,6 +3,7 @@
 import hashlib
 import math
 import multiprocessing
+import random
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 import torch
 from torch import nn
 
-from efficient_transformers import build_model, load_corpus, model_names
+from efficient_transformers import LeakError, __version__, build_model, check_leaks, load_corpus, model_names
+from efficient_transformers.layers.leaks import require_logits
 from efficient_transformers.studies import compare as judging
 from efficient_transformers.studies import judgment, screening
 from efficient_transformers.studies import plan as planning
 from efficient_transformers.studies.compare import compare
+from efficient_transformers.studies.cost import effective_parameters
 from efficient_transformers.studies.plan import Plan
 from efficient_transformers.studies.protocol import chosen_rate, key_of
 from efficient_transformers.studies.records import read_records, results
@@ -51,7 +54,7 @@ def next_token(x, at=10):
 @pytest.mark.parametrize("name", model_names())
 def test_no_model_of_the_book_leaks(name):
     sizes = {"d_model": 16, "n_heads": 2, "max_seq_len": 2 * T}
-    for remark in screening.check_leaks(build_model(name, vocab_size=V, **sizes), T, V):
+    for remark in check_leaks(build_model(name, vocab_size=V, **sizes), T, V):
         assert remark.startswith("It does not read")
 
 
@@ -68,7 +71,7 @@ def test_no_model_of_the_book_leaks(name):
 )
 def test_a_leak_is_refused_with_its_place(leak, said):
     with pytest.raises(ValueError, match=said):
-        screening.check_leaks(Plain(leak), T, V)
+        check_leaks(Plain(leak), T, V)
 
 
 def test_a_leak_of_eval_mode_alone_is_refused():
@@ -78,7 +81,7 @@ def test_a_leak_of_eval_mode_alone_is_refused():
             return self.output(x if self.training else next_token(x))
 
     with pytest.raises(ValueError, match="in eval mode: output 10 changes"):
-        screening.check_leaks(Sly(), T, V)
+        check_leaks(Sly(), T, V)
 
 
 def test_a_model_that_remembers_is_refused_as_such():
@@ -89,7 +92,7 @@ def test_a_model_that_remembers_is_refused_as_such():
             return self.output(x * self.calls)
 
     with pytest.raises(ValueError, match="in train mode, of the same text is 'others the second time'"):
-        screening.check_leaks(Remembers(), T, V)
+        check_leaks(Remembers(), T, V)
 
 
 def test_rounding_in_float32_is_no_leak_and_is_said():
@@ -100,7 +103,7 @@ def test_rounding_in_float32_is_no_leak_and_is_said():
             ]
             return self.output(x.to(self.output.weight.dtype))
 
-    remarks = screening.check_leaks(Single(), T, V)
+    remarks = check_leaks(Single(), T, V)
     assert remarks[0].startswith("It computes in less than float64")
 
 
@@ -112,6 +115,22 @@ def test_a_model_that_knows_the_text_beforehand_is_refused():
         screening.check_start(lambda x: 50.0 * nn.functional.one_hot(x, V), tokens, tokens, V)
     (remark,) = screening.check_start(lambda x: 50.0 * nn.functional.one_hot(x, V), tokens, (tokens + 1) % V, V)
     assert "far above ln 65 = 4.17" in remark
+
+
+def test_a_bias_that_starts_with_the_frequencies_of_tokens_is_passed_with_a_remark():
+    tokens = torch.randint(8, (2, T))
+    often = (tokens.flatten().bincount(minlength=V) + 0.01).log()
+    (remark,) = screening.check_start(lambda x: often.expand(*x.shape, V), tokens, tokens, V)
+    assert remark.endswith("below ln 65 = 4.17: it starts with the frequencies of tokens.")
+
+
+def test_matrices_that_lose_the_decay_are_remarked():
+    model = Plain()
+    assert screening.undecayed(model) == []
+    model.inner = nn.MultiheadAttention(16, 2)  # whose matrix of queries, keys and values is no nn.Linear's
+    assert screening.undecayed(model) == [
+        "24% of its parameters are matrices outside nn.Linear and nn.Embedding, and are not decayed."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +145,7 @@ def test_a_model_that_knows_the_text_beforehand_is_refused():
 )
 def test_what_makes_no_logits_is_refused(model, error, said):
     with pytest.raises(error, match=said):
-        screening.require_logits("mine", model(), torch.zeros(2, T, dtype=torch.int64), V)
+        require_logits("mine", model(), torch.zeros(2, T, dtype=torch.int64), V)
 
 
 def test_multiply_adds_of_a_strange_module_are_counted():
@@ -299,11 +318,11 @@ def recorded(small, monkeypatch):
         lead = 0.05 * entry.name.startswith("variant") + 0.01 * (len(entry.options) > 0)
         loss = 2 - lead + 0.1 * math.log(rate / 5e-3) ** 2 + 0.003 * math.sin(100 * trial.seed + len(entry.label))
         scored = {"loss": loss, "blocks": [loss, loss]}
-        build(entry.model, vocab_size=V, max_seq_len=16, **entry.options)
+        parameters = effective_parameters(build(entry.model, vocab_size=V, max_seq_len=16, **entry.options))
         return {
             "protocol": 3, "role": trial.role, "run": trial.describe(), "validation": scored, "test": scored,
-            "metrics": [{"seconds": 5.0}],
-            "parameters": 5, "multiply_adds": 7, "versions": {"torch": "2"}, "machine": "none", "device": "cpu",
+            "metrics": [{"seconds": 5.0}], "parameters": parameters,
+            "multiply_adds": 7, "versions": {"torch": "2"}, "machine": "none", "device": "cpu",
         }  # fmt: skip
 
     monkeypatch.setattr(judging, "execute_trial", execute)
@@ -323,6 +342,8 @@ def test_a_comparison_ends_with_a_card_and_a_figure_and_goes_on_where_it_was_lef
         "equal time": (True, -0.05),
     }
     assert "| variant, half |" in whole.card  # half as deep, both end lower by 0.01
+    for said in ("lower is better", "AdamW with β = (0.9, 0.99)", f"annotated {__version__}, torch"):
+        assert said in whole.card
     assert whole.verdicts == {"equal steps": "yes", "equal time": "yes"}
     assert whole.plan.part == "validation"  # the text has no test part
     lines = (Path("whole") / "records.jsonl").read_text().splitlines()
@@ -359,10 +380,27 @@ def test_two_processes_do_as_much_as_one(recorded):
     assert all(runs.count(run) == 1 for run in runs)
 
 
+def test_killed_at_any_moment_it_goes_on_to_the_same_card(recorded):
+    asked = recorded | {"minutes": None, "steps": 20, "seeds": 3}
+    began = time.monotonic()
+    whole = compare("mine.py:build", baseline, out="whole", **asked)
+    duration, moments = time.monotonic() - began, random.Random(0)
+    for _ in range(8):
+        killed = multiprocessing.get_context("fork").Process(
+            target=compare, args=("mine.py:build", baseline), kwargs={"out": "killed", **asked}
+        )
+        killed.start()
+        killed.join(moments.uniform(0, duration / 2))
+        killed.kill()
+        killed.join()
+    assert compare("mine.py:build", baseline, out="killed", **asked).card == whole.card
+    runs = [(r["role"], r["run"]) for r in read_records(Path("killed/records.jsonl"))]
+    assert len(runs) == len(read_records(Path("whole/records.jsonl")))
+    assert all(runs.count(run) == 1 for run in runs)
+
+
 def test_a_leak_is_drawn(small):
-    with pytest.raises(
-        screening.LeakError, match=r"output 3 changes with token 4 .* \(leaky/leaks.png shows them\)"
-    ) as found:
+    with pytest.raises(LeakError, match=r"output 3 changes with token 4; .* \(leaky/leaks.png shows them\)") as found:
         compare(lambda vocab_size: Plain(lambda x: next_token(x, 3), vocab_size), baseline, out="leaky", **small)
     assert found.value.reads.triu(1).nonzero().tolist() == [[3, 4]]
     assert Path("leaky/leaks.png").read_bytes().startswith(b"\x89PNG")
@@ -411,19 +449,81 @@ def test_a_time_that_was_not_equal_is_said_and_gives_no_verdict_where_it_is_far_
         f"- The times were not equal: the variant took {seconds / 5 - 1:.0%} more time than the baseline{judged}."
         in (found.card)
     )
+    assert ("- The interval of equal time leaves out 0." in found.card) == (verdict == "no verdict")
+
+
+def seeded(model):
+    """A function that seeds itself."""
+    return lambda vocab_size: torch.manual_seed(42) and Plain(vocab_size=vocab_size)
+
+
+def warm(model):
+    """A function whose model starts from the last one, whatever that has become."""
+    last = {}
+
+    def build(vocab_size):
+        model = Plain(vocab_size=vocab_size)
+        model.load_state_dict(last or model.state_dict())
+        last.update(model.state_dict())
+        return model
+
+    return build
 
 
 @pytest.mark.parametrize(
     ("theirs", "said"),
     [
+        (
+            seeded,
+            "most of whose weights are the same with the seeds 0 and 1'; expected other weights with another seed",
+        ),
+        (warm, "other weights when it is made again with the same seed'; expected weights that PyTorch's seed decides"),
         (lambda model: lambda vocab_size: model, "a model with the weights of the one before'; expected new weights"),
         (lambda model: lambda vocab_size: Plain(vocab_size=vocab_size).requires_grad_(False), "without parameters to"),
     ],
-    ids=["the model of before", "frozen"],
+    ids=["seeds itself", "warm start", "the model of before", "frozen"],
 )
 def test_a_baseline_that_cannot_be_compared_is_refused(small, theirs, said):
     with pytest.raises(ValueError, match=said):
         compare("mine.py:build", theirs(Plain(vocab_size=28)), out="odd", **small)
+
+
+def test_a_half_that_is_no_half_is_left_out_and_twice_the_size_stands_beside_the_verdict(recorded):
+    found = compare(lambda vocab_size, n_layers=2: baseline(vocab_size, 4), baseline, out="deaf", **recorded)
+    assert list(found.plan.entries) == ["baseline", "variant", "variant in time", "baseline, half"]
+    assert (
+        "- The variant is as large with half the layers: n_layers does nothing, and the half is left out." in found.card
+    )
+    assert " | yes, with 75% more parameters |" in found.card.splitlines()[4]
+
+
+def test_a_loss_that_is_not_finite_is_said_with_the_step_of_the_variants_own_training(file):
+    class Breaks(Plain):
+        steps = 0
+
+        def forward(self, tokens):
+            self.steps += self.training and torch.is_grad_enabled()
+            return super().forward(tokens) / (self.steps < 16)
+
+    text = load_corpus("text.txt")
+    model = Breaks(vocab_size=len(text.vocabulary))
+    with pytest.raises(
+        FloatingPointError, match=r"the training loss of the mine is (nan|inf) in step 16 of its training"
+    ):
+        planning.seconds_per_step({"mine": model}, text, 16, 4, "adamw")
+
+
+def test_a_side_that_breaks_down_at_every_rate_is_given_up(recorded, monkeypatch):
+    execute = judging.execute_trial
+
+    def breaks(study, trial, build, **options):
+        why = {"validation": {"loss": None, "broke_down": "the training loss of step 9 is nan"}}
+        return execute(study, trial, build, **options) | (why if trial.entry.name == "variant" else {})
+
+    monkeypatch.setattr(judging, "execute_trial", breaks)
+    with pytest.raises(FloatingPointError, match=r"the variant breaks down at every rate; .* step 9 is nan"):
+        compare("mine.py:build", baseline, out="broken", **recorded)
+    assert sum(r["run"]["name"] == "variant" for r in read_records(Path("broken/records.jsonl"))) == 3
 
 
 def scaled(by):
@@ -463,9 +563,9 @@ def test_a_leak_of_half_the_depth_or_of_the_baseline_is_refused_too(small):
     def leaky(vocab_size):
         return Plain(lambda x: next_token(x, 3), vocab_size)
 
-    with pytest.raises(screening.LeakError, match="the variant, half leaks at length 16"):
+    with pytest.raises(LeakError, match="the variant, half leaks at length 16"):
         compare(of_half, baseline, out="half", **small)
-    with pytest.raises(screening.LeakError, match="the baseline leaks at length 16"):
+    with pytest.raises(LeakError, match="the baseline leaks at length 16"):
         compare("mine.py:build", leaky, out="theirs", **small)
 
 
@@ -531,3 +631,15 @@ def test_what_is_refused_leaves_no_folder(small, monkeypatch, change):
     with pytest.raises(ValueError, match=f"{next(iter(change))} is .*; expected"):
         compare("mine.py:build", baseline, out="refused", **small | change)
     assert not Path("refused").exists()
+
+
+def test_a_text_of_any_script_is_judged_and_one_of_too_many_characters_is_refused(recorded):
+    Path("greek.txt").write_text("η γρήγορη αλεπού πηδάει πάνω από τον τεμπέλη σκύλο. " * 1000)
+    assert (
+        "Text: greek.txt." in compare("mine.py:build", baseline, out="greek", **recorded | {"corpus": "greek.txt"}).card
+    )
+    Path("many.txt").write_text("".join(map(chr, range(0x10000, 0x10000 + 100_000))))
+    with pytest.raises(
+        ValueError, match=r"different characters of 'many.txt' is 100000; expected at most 16,384; as sub"
+    ):
+        compare("mine.py:build", baseline, out="many", **recorded | {"corpus": "many.txt"})

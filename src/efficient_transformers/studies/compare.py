@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,15 +25,16 @@ from typing import Any, get_args
 
 from torch import Tensor, nn
 
+from .. import __version__
 from ..checks import require, require_int, require_known, require_number
 from ..files import locked
+from ..layers.leaks import LeakError
 from ..training.corpus import Corpus, load_corpus
 from ..training.loop import Optimizer
 from .judgment import Judgment, judge, save_figure
 from .plan import FEWEST_SEEDS, FEWEST_STEPS, VERDICT_SEEDS, Plan, blocks_in, check_text, fingerprint, make_plan
 from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
-from .screening import LeakError
 from .sides import Build, Side
 from .trials import execute_trial
 
@@ -218,8 +220,18 @@ class Clock:
 
 
 def tuning_left(plan: Plan, records: Sequence[Record]) -> list[Trial]:
-    """The runs that the choice of rates lacks, in turn: first of the entry with the fewest, should the time be over."""
+    """The runs that the choice of rates lacks, in turn: first of the entry with the fewest, should the time be over.
+
+    Raises:
+        FloatingPointError: if a side breaks down at all rates of its first grid.
+    """
     own = [entry for entry in plan.entries.values() if entry.rate_of is None]
+    for entry in own:
+        why = [r["validation"].get("broke_down") for r in records if key_of(r) == entry.key]
+        if len(why) >= len(entry.rates) and all(why):
+            raise FloatingPointError(
+                f"the training of the {entry.name} breaks down at every rate; the last time, {why[-1]}"
+            )
     own.sort(key=lambda entry: len(tried(entry, records)))
     turns = zip_longest(*(tuning_trials(entry, records) for entry in own))
     return [trial for turn in turns for trial in turn if trial is not None]
@@ -247,9 +259,18 @@ def seeds_left(plan: Plan, records: Sequence[Record]) -> list[Trial]:
     ]
 
 
+def commit_here() -> str | None:
+    """The commit of the folder that this runs in, and whether its files have changed since; None outside of any."""
+    asked = ["git", "describe", "--always", "--exclude=*", "--dirty=, with changes"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show_progress: bool) -> Plan:
     """Choose rates, then run the seeds; the plan, with the rates, which are chosen once for all processes."""
-    clock = Clock(plan, folder / RECORDS)
+    clock, commit = Clock(plan, folder / RECORDS), commit_here()
 
     def build(name: str, *, vocab_size: int, max_seq_len: int, **options: Any) -> nn.Module:
         return sides[name].make(vocab_size, max_seq_len, **options)
@@ -264,8 +285,11 @@ def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show
             )
             print(f"{what}, seed {trial.seed}{left}", flush=True)
         began = time.monotonic()
-        record = execute_trial(plan.study, trial, build, show_progress=show_progress)
-        used = {"shard": index, "seconds": round(time.monotonic() - began, 2)}
+        try:
+            record = execute_trial(plan.study, trial, build, commit=commit, show_progress=show_progress)
+        except FloatingPointError as error:
+            raise FloatingPointError(f"the {trial.entry.name}, seed {trial.seed}, breaks down: {error}") from error
+        used = {"shard": index, "seconds": round(time.monotonic() - began, 2), "package": __version__}
         append_record(record | used, clock.file)
 
     def is_first_rate(trial: Trial) -> bool:

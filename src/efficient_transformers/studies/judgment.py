@@ -19,15 +19,19 @@ from typing import TYPE_CHECKING
 from ..checks import require
 from ..files import replacing, write_text
 from ..models import model_names
+from ..training.loop import BETAS
 from . import evidence
 from .evidence import Comparison
 from .plan import FEWEST_SEEDS, VERDICT_SEEDS, Plan
 from .protocol import Entry, chosen_rate, key_of, tried
 from .records import Record
+from .screening import apart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PACKAGE = "efficient-transformers-annotated"
+COSTS = {"parameters": "parameters", "multiply_adds": "multiply-adds"}  # of a record, in words
 CARD, FIGURE = "card.md", "figure.png"
 UNEQUAL, FAR = 0.05, 0.1  # shares of the time, above which a card says that it was not equal, and gives no verdict
 HALF, BOTH = "baseline, half", "equal steps and equal time"
@@ -172,39 +176,64 @@ def write_card(
     """What was compared, how, what came out, and what that does not say, in Markdown."""
     means = {name: statistics.fmean(found.values()) for name, found in losses.items()}
     took = {name: training_seconds(entry, records) for name, entry in plan.entries.items()}
+    first = {name: next(reported(entry, records)) for name, entry in plan.entries.items()}
     lines = [
         f"**{plan.variant} against {plan.baseline}**",
         "",
-        f"| {plan.part} loss, nats per {'subword' if plan.subwords else 'token'} "
+        f"| {plan.part} loss, nats per {'subword' if plan.subwords else 'token'}, lower is better "
         "| variant | baseline | difference | difference shown |",
         "| --- | --- | --- | --- | --- |",
     ]
     for question, (ours, theirs) in pairs.items():
         found = comparisons.get(question)
         said = f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]".replace("-", "−") if found else "0"
-        lines.append(f"| {question} | {means[ours]:.3f} | {means[theirs]:.3f} | {said} | {verdicts[question]} |")
+        sizes = [each for key, cost in COSTS.items() for each in apart(cost, first[ours][key], first[theirs][key])]
+        shown = verdicts[question] + (f", with {' and '.join(sizes)}" if sizes else "")
+        lines.append(f"| {question} | {means[ours]:.3f} | {means[theirs]:.3f} | {said} | {shown} |")
     lines += [
         "",
         "| entry | steps | rate | seconds | loss | parameters | multiply-adds per token |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, entry in plan.entries.items():
-        run = next(r for r in records if r["role"] == "reported" and key_of(r) == entry.key)
         unused = "" if any(name in pair for pair in pairs.values()) else " (not used)"
         lines.append(
             f"| {name}{unused} | {entry.steps:,} | {plan.rates[name]:g} | {took[name]:.3g} "
-            f"| {means[name]:.3f} | {run['parameters']:,} | {run['multiply_adds']:,} |"
+            f"| {means[name]:.3f} | {first[name]['parameters']:,} | {first[name]['multiply_adds']:,} |"
         )
-    remarks = (*plan.remarks, *limits(plan, records, pairs, verdicts, losses))
-    where = "; ".join(sorted({f"torch {r['versions']['torch']}, {r['machine']}, {r['device']}" for r in records}))
-    text = f"Text: {plan.corpus}; {plan.batch_size} × {plan.seq_len} tokens a step{plan.trained}. {where}."
+    remarks = (*plan.remarks, *limits(plan, records, pairs, comparisons, verdicts, losses))
+    where = "; ".join(sorted({made_by(record) for record in records}))
+    text = f"Text: {plan.corpus}. {recipe(plan)} {where}."
     return "\n".join([*lines, "", *(f"- {remark}" for remark in remarks), "", text, ""])
 
 
 def training_seconds(entry: Entry, records: list[Record]) -> float:
     """What a reported run of an entry took for its steps, on average."""
-    reported = [r for r in records if r["role"] == "reported" and key_of(r) == entry.key]
-    return statistics.fmean(r["metrics"][-1]["seconds"] for r in reported)
+    return statistics.fmean(r["metrics"][-1]["seconds"] for r in reported(entry, records))
+
+
+def reported(entry: Entry, records: list[Record]) -> Iterator[Record]:
+    """The records of an entry's reported runs."""
+    return (r for r in records if r["role"] == "reported" and key_of(r) == entry.key)
+
+
+def made_by(record: Record) -> str:
+    """What a record was made by, and where; only newer ones have the package's version."""
+    package = f"{PACKAGE} {record['package']}, " if "package" in record else ""
+    commit = f"commit {record['commit']}, " if record.get("commit") else ""
+    return f"{package}{commit}torch {record['versions']['torch']}, {record['machine']}, {record['device']}"
+
+
+def recipe(plan: Plan) -> str:
+    """What both sides are trained by, in words."""
+    training = plan.entries["baseline"].training
+    adamw = f"AdamW with β = {BETAS}"
+    optimizer = f"Muon for the matrices inside the layers, {adamw} for the rest" if plan.optimizer == "muon" else adamw
+    return (
+        f"Both sides: {plan.batch_size} × {plan.seq_len} tokens a step; {optimizer}; a decay of "
+        f"{training['weight_decay']:g} times the rate; gradients clipped at norm {training['clip_norm']:g}; the rate "
+        "rises over a tenth of the steps, then falls along a cosine to a tenth; float32."
+    )
 
 
 def more_time(plan: Plan, records: list[Record], ours: str, theirs: str) -> float:
@@ -217,6 +246,7 @@ def limits(
     plan: Plan,
     records: list[Record],
     pairs: dict[str, Pair],
+    comparisons: dict[str, Comparison],
     verdicts: dict[str, str],
     losses: dict[str, dict[int, float]],
 ) -> Iterator[str]:
@@ -227,6 +257,9 @@ def limits(
             f"No verdict: a verdict takes {VERDICT_SEEDS} seeds, all learning rates tried for both sides and, in equal "
             f"time, times at most {FAR:.0%} apart. Allow more minutes, on a machine that does nothing else."
         )
+    for question, found in comparisons.items():
+        if verdicts[question] == NONE and found.told_apart:
+            yield f"The interval of {question} leaves out 0. Without a verdict that shows nothing."
     for side in ("variant", "baseline"):
         if side not in plan.depths:
             yield f"The depth of the {side} was not tuned."

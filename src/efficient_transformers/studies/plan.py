@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -20,10 +21,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..checks import require, require_module
 from ..files import write_text
+from ..layers.leaks import Probe, check_leaks, require_logits
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts
 from ..training.loop import Optimizer, TrainingConfig, train
@@ -33,6 +35,8 @@ from .protocol import SEEDS, Entry, Pair, Study
 from .sides import Side
 
 SHORTEST = 4096  # tokens of a part of the text
+LARGEST = 2**14  # vocabulary: the logits of many more are too much for memory, and for an afternoon
+TEXT = 1_000_000  # tokens of it in which a leak is looked for
 BLOCKS, SHORT = 56, 10.0  # of text that each score is of, a quarter of them in fewer minutes, or than ENOUGH_STEPS
 FEWEST_SEEDS, VERDICT_SEEDS = 2, 3  # that have a spread; that a verdict takes: two, each luckily tuned, agree too often
 FEWEST_STEPS, ENOUGH_STEPS = 20, 200  # below which nothing is judged; below which more than three seeds are given up
@@ -198,7 +202,7 @@ class Plan:
         depth = " Both are tried at half their depth too." if len(self.depths) == 2 else ""
         about = (self.looked + self.cost(self.steps, self.seeds)) / 60
         about = about if self.minutes is None else min(self.minutes, about)
-        each = [f"{name} {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()]
+        each = [f"{name} ({self.sizes[name]}) {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()]
         return (
             f"{self.variant} against {self.baseline}: {self.steps:,} steps of {self.batch_size} × {self.seq_len}, "
             f"{self.seeds} seeds, a rate for each side{self.trained}.{depth}{self.uncertainty}\n"
@@ -234,7 +238,10 @@ def blocks_in(minutes: float | None, steps: int | None) -> int:
 
 
 def check_text(corpus: Corpus, seq_len: int, blocks: int) -> None:
-    """Raise ValueError unless each part of a text is long enough, and can be scored in contexts of ``seq_len``."""
+    """Raise ValueError unless the parts of a text are long enough, can be scored, and have not too many tokens."""
+    size, unit = len(corpus.vocabulary), corpus.vocabulary.unit
+    expected = f"at most {LARGEST:,}; as subwords=1024, for example, any text can be read"
+    require(size <= LARGEST, f"the number of different {unit} of {corpus.name!r}", size, expected)
     for part in ("train", "validation", "test"):
         tokens = getattr(corpus, part)
         if tokens is None:
@@ -258,7 +265,12 @@ def seconds_per_step(
     found: dict[str, list[float]] = {name: [] for name in models}
     for number in range(rounds + 1):
         for name, model in models.items():
-            seconds = train(model, corpus, config, show_progress=False)[-1]["seconds"] / steps
+            try:
+                seconds = train(model, corpus, config, show_progress=False)[-1]["seconds"] / steps
+            except FloatingPointError as error:
+                which, step, loss = re.findall(r"the (\w+) loss of step (\d+) is (\w+)", str(error))[0]
+                said = f"the {which} loss of the {name} is {loss} in step {steps * number + int(step)} of its training"
+                raise FloatingPointError(f"{said}, at a rate so small that it learns nothing") from error
             if number > 0:  # the first round fills caches
                 found[name].append(seconds)
     return {name: statistics.median(times) for name, times in found.items()}
@@ -269,6 +281,8 @@ def look_first(
 ) -> list[str]:
     """Remarks on the variant; whoever is not of the book is asked for leaks, whole and of half the depth.
 
+    A half that is as large as the whole is removed from the models.
+
     Raises:
         TypeError, ValueError: for what would make the comparison worthless: see :mod:`.screening`.
     """
@@ -276,17 +290,22 @@ def look_first(
     inputs, targets = corpus.batch(batch_size, seq_len, torch.Generator().manual_seed(0))
     remarks: list[str] = []
     for name, model in models.items():
-        screening.require_logits(f"the {name}", model, inputs, vocab_size)
+        require_logits(f"the {name}", model, inputs, vocab_size)
         trainable = any(p.requires_grad for p in model.parameters())
         require(trainable, f"the {name}", "a model without parameters to train", "one that can be trained")
         if not sides[name.removesuffix(", half")].is_of_the_book:
-            noticed = screening.check_leaks(model, seq_len, vocab_size, f"the {name}")
+            noticed = check_leaks(model, seq_len, vocab_size, f"the {name}", corpus.train[:TEXT].long())
             noticed += screening.check_start(model, inputs, targets, vocab_size, f"the {name}")
             remarks += noticed if name == "variant" else []
+    for name in [name for name in models if name.endswith(", half")]:
+        side = name.removesuffix(", half")
+        if not screening.is_smaller(models[name], models[side], seq_len):
+            remarks.append(
+                f"The {side} is as large with half the layers: n_layers does nothing, and the half is left out."
+            )
+            del models[name]
     ours, theirs = models["variant"], models["baseline"]
-    remarks += screening.apart("parameters", effective_parameters(ours), effective_parameters(theirs))
-    costs = [screening.multiply_adds_of(model, seq_len) for model in (ours, theirs)]
-    remarks += screening.apart("multiply-adds", *costs)
+    remarks += [] if sides["variant"].is_of_the_book else screening.undecayed(ours)
     if any(screening.in_closed_form(model, seq_len) is None for model in (ours, theirs)):
         remarks.append(
             "Multiply-adds are those of matrix products, convolutions and attention; nothing else is counted."
@@ -298,17 +317,32 @@ def new_model(side: Side, vocab_size: int, seq_len: int) -> nn.Module:
     """What a side makes with seed 0.
 
     Raises:
-        ValueError: if a second call gives a model that shares weights with the first: it would be trained on and on.
+        ValueError: if the seed, and nothing else, does not decide the weights: a model that shares some with the one
+            before would be trained on and on, and seeds with one start would have too small a spread.
     """
-    made: list[nn.Module] = []
-    for _ in range(2):
-        torch.manual_seed(0)
-        made.append(side.make(vocab_size, seq_len))
-        require_module(f"what {side.source} makes", made[-1])
-    first, second = ({p.data_ptr() for p in model.parameters()} for model in made)
-    expected = "new weights with each call, since each run starts from them"
-    require(not first & second, f"what {side.source} makes", "a model with the weights of the one before", expected)
-    return made[0]
+    what, models, starts = f"what {side.source} makes", list[nn.Module](), list[list[Tensor]]()
+    for seed in (1, 0, 0):
+        with torch.no_grad():
+            for p in (p for model in models for p in model.parameters()):
+                p.add_(1)  # as if it was trained: a model that starts from the last one starts elsewhere now
+        torch.manual_seed(seed)
+        models.append(side.make(vocab_size, seq_len))
+        require_module(what, models[-1])
+        places = [{p.data_ptr() for p in model.parameters()} for model in models[-2:]]
+        new = len(places) == 1 or not places[0] & places[1]
+        expected = "new weights with each call, since each run starts from them"
+        require(new, what, "a model with the weights of the one before", expected)
+        starts.append([p.detach().clone() for p in models[-1].parameters()])
+    another, first, again = starts
+    drawn = [(a, b) for a, b in zip(another, first, strict=False) if a.numel() > 1 and a.min() < a.max()]  # no zeros
+    same = sum(theirs.numel() * torch.equal(ours, theirs) for ours, theirs in drawn)
+    expected = "other weights with another seed, or the spread over seeds is too small: PyTorch's seed is set for it"
+    other = 2 * same < sum(theirs.numel() for _, theirs in drawn)
+    require(other, what, "a model most of whose weights are the same with the seeds 0 and 1", expected)
+    expected = "weights that PyTorch's seed decides, whatever was made, trained or drawn before"
+    decided = all(map(torch.equal, first, again))
+    require(decided, what, "a model of other weights when it is made again with the same seed", expected)
+    return models[-1]
 
 
 def fingerprint(side: Side, vocab_size: int, seq_len: int) -> str | None:
@@ -319,8 +353,8 @@ def fingerprint(side: Side, vocab_size: int, seq_len: int) -> str | None:
     if side.checksum is not None or side.is_of_the_book:
         return side.checksum
     model, tokens = new_model(side, vocab_size, seq_len), torch.arange(seq_len)[None] % vocab_size  # (1, T)
-    screening.require_logits(f"what {side.source} makes", model, tokens, vocab_size)
-    last = screening.Probe(model, vocab_size, seq_len, training=False)(tokens)[0, -1]  # (V,)
+    require_logits(f"what {side.source} makes", model, tokens, vocab_size)
+    last = Probe(model, vocab_size, seq_len, training=False)(tokens)[0, -1]  # (V,)
     digest = hashlib.sha256(repr(model).encode())
     digest.update(" ".join(f"{logit:.4f}" for logit in last.tolist()).encode())
     return digest.hexdigest()
@@ -341,6 +375,8 @@ def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> 
     for name, depth in depths.items():
         models[f"{name}, half"] = sides[name].make(vocab_size, seq_len, n_layers=depth // 2)
     remarks = look_first(sides, models, corpus, seq_len, batch_size)
+    depths = {name: depth for name, depth in depths.items() if {f"{name}, half", "baseline, half"} <= set(models)}
+    models = {name: model for name, model in models.items() if name in sides or name.removesuffix(", half") in depths}
     sizes = {name: f"{effective_parameters(model) / 1e6:.1f}M" for name, model in models.items()}
     seconds = seconds_per_step(models, corpus, seq_len, batch_size, asked["optimizer"])
     looked = time.monotonic() - began

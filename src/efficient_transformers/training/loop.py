@@ -33,6 +33,7 @@ __all__ = ["Metrics", "TrainingConfig", "muon", "parameter_groups", "train"]
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
+BETAS = (0.9, 0.99)  # of AdamW
 LONGEST_WARM_UP = 50  # steps, by default
 
 Optimizer = Literal["adamw", "muon"]
@@ -122,7 +123,7 @@ def adamw(model: nn.Module, weight_decay: float) -> torch.optim.Optimizer:
 
 def adamw_of(groups: list[dict[str, Any]]) -> torch.optim.AdamW:
     """AdamW with the averages of all runs."""
-    return torch.optim.AdamW(groups, betas=(0.9, 0.99), fused=on_gpu() or None)
+    return torch.optim.AdamW(groups, betas=BETAS, fused=on_gpu() or None)
 
 
 def muon(model: nn.Module, weight_decay: float, scale: str = "match_rms_adamw") -> torch.optim.Optimizer:
