@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import SETTINGS, SIZES, TEXT
+from helpers import SETTINGS, SIZES, TEXT, edit_config
 
 import efficient_transformers.__main__ as cli
 import efficient_transformers.training.corpus as corpora
@@ -50,6 +50,7 @@ SAVED = [
     ("vocabulary.json", '{"tokens": "bytes"}', " is 256; expected 29, as"),
     ("vocabulary.json", {"characters": "".join(sorted(set(TEXT)))[:-1] + "~"}, "the sha256 of the vocabulary of "),
     ("config.json", {"name": "perceiver"}, "name is 'perceiver'"),
+    ("config.json", '{"format": 3, "name": "primer-ez"}', "the sha256 of what "),
     ("model.safetensors", "none", "does not hold weights"),
 ]
 PLANNED = [
@@ -57,6 +58,7 @@ PLANNED = [
     ("run.json", '{"model', "run.json is not JSON"),
     ("run.json", "{}", "is not the plan of a run: 'training'"),
     ("run.json", {"colour": "red"}, "is not the plan of a run: "),
+    ("run.json", {"sha256": "0"}, "expected 0, as the run began"),
     ("run.json", {"training": {"steps": 0}}, "steps is 0"),
     ("run.json", {"execution": {"precision": "int8"}}, "precision is 'int8'"),
     *(("run.json", {field: v}, f"is not the plan of a run: {field} is {v!r}") for field, v in FIELDS.items()),
@@ -81,8 +83,12 @@ def damage(file, instead):
         file.write_text(instead)
     elif file.suffix == ".pt":
         torch.save(torch.load(file, weights_only=True) | instead, file)
+    elif file.name == "config.json":
+        edit_config(file.parent, **instead)
     else:
-        file.write_text(json.dumps(json.loads(file.read_text()) | instead))
+        found = json.loads(file.read_text())
+        found.pop("sha256", None)  # as if it had been written so
+        file.write_text(json.dumps(found | instead))
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +110,8 @@ def place(tmp_path_factory):
         if (file, instead, cause) in PLANNED:
             (copy / "training.json").unlink()
             shutil.copy(checkpoint, copy)
+        if (file, instead, cause) in RECORDED:
+            edit_config(copy, trained_seq_len=None)  # as older folders have it
         damage(copy / file, instead)
     return folder
 
