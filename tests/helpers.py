@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 import efficient_transformers
-from efficient_transformers import Cache
+from efficient_transformers import Cache, saving
 from efficient_transformers.studies.records import results
 
 # A command line that trains in a moment, and where it runs.
@@ -28,6 +30,14 @@ def randomize(module, scale=0.1):
         for p in module.parameters():
             p.add_(scale * torch.randn_like(p))
     return module.eval()
+
+
+def edit_config(folder, **changes):
+    """Another config, sealed as the one of these weights, so that what is wrong with it is said."""
+    config = json.loads((folder / saving.CONFIG).read_text()) | changes
+    (folder / saving.CONFIG).write_text(json.dumps(config))
+    state = load_file(folder / saving.WEIGHTS)
+    save_file(state, folder / saving.WEIGHTS, saving.sealed(config, state))
 
 
 def contents(folder):

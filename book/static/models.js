@@ -701,7 +701,7 @@ class LanguageModel {
 
 /** The model that config.json describes, if the weights are its own. */
 function build_model(config, tensors) {
-  const { format = 1, vocabulary_sha256, name, dropout, ...given } = config;
+  const { format = 1, vocabulary_sha256, trained_seq_len, name, dropout, ...given } = config;
   require([2, 3].includes(format), "the format of config.json", format, "2 or 3; save the model again");
   if (format === 2 && name === "gmlp") given.weight ??= "dense";
   require_known("the model's name", name, Object.keys(FAMILIES));

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import inspect
 import io
 import math
@@ -51,6 +52,7 @@ from .training.tokens import Unit, Vocabulary
 
 PROGRAM = "python -m efficient_transformers"
 GROUPS = (TrainingConfig, Execution)  # parameters whose fields are options
+YEAR = 365 * 24 * 60  # minutes
 JOINERS = "\u200c\u200d"  # not seen, and needed: Persian, Indic scripts and emoji are written with them
 
 
@@ -281,9 +283,12 @@ def compare(
     """
     from .studies import compare as judging  # brings the records of studies, which no other command needs
 
-    number, _, processes = shard.partition("/")
-    expected = "two numbers, such as 0/2 for the first of two processes"
-    require(number.isdecimal() and processes.isdecimal(), "shard", shard, expected)
+    parts = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", shard)
+    expected = "two numbers of at most four digits, such as 0/2 for the first of two processes"
+    require(parts is not None, "shard", shard, expected)
+    number, processes = map(int, parts.groups() if parts else ())
+    expected = f"at most {YEAR:,}, a year; or steps, which take as long as they take"
+    require(minutes is None or not minutes > YEAR, "minutes", minutes, expected)
     judgment = judging.compare(
         build,
         against,
@@ -296,7 +301,7 @@ def compare(
         seq_len=seq_len,
         batch_size=batch_size,
         optimizer=optimizer,
-        shard=(int(number), int(processes)),
+        shard=(number, processes),
     )
     print(f"\n{judgment}")
 
@@ -377,8 +382,20 @@ def add_arguments(parser: argparse.ArgumentParser, described: Callable[..., Any]
         elif get_origin(kind) is Literal:
             options["choices"] = get_args(kind)
         else:
-            options |= {"type": kind, "metavar": kind.__name__.upper()}
+            options |= {"type": plain(kind), "metavar": kind.__name__.upper()}
         parser.add_argument(f"--{name.replace('_', '-')}", help=text, **options)
+
+
+def plain(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """``int`` or ``float`` for the digits from 0 to 9 alone: Python also takes other scripts', and full-width ones."""
+    if kind not in (int, float):
+        return kind
+
+    @functools.wraps(kind, updated=())
+    def read(text: str) -> Any:
+        return kind(text.encode("ascii"))
+
+    return read
 
 
 def fill(described: Callable[..., Any], values: dict[str, Any]) -> Any:

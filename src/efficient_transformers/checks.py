@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 SHORT = reprlib.Repr()
 SHORT.maxstring = SHORT.maxother = 200  # a vocabulary can be long
@@ -66,6 +66,18 @@ def require_known(argument: str, value: Any, known: Iterable[str]) -> None:
     """Raise ValueError unless ``value`` is one of the ``known`` names, and list them."""
     names = list(known)
     require(value in names, argument, value, "one of " + ", ".join(map(repr, names)))
+
+
+def require_input(argument: str, x: Any, channels: int, *, is_sequence: bool = True) -> None:
+    """Raise TypeError unless ``x`` is a tensor of floating-point numbers, ValueError unless ``[batch, seq, channels]``.
+
+    Where a layer does not care for positions, any dimensions may stand before the channels.
+    """
+    require(isinstance(x, Tensor), argument, x, "a tensor", TypeError)
+    require(x.is_floating_point(), f"{argument}.dtype", x.dtype, "a floating-point type", TypeError)
+    fits = (x.dim() == 3 if is_sequence else x.dim() > 0) and x.shape[-1] == channels
+    expected = f"[{'batch, seq' if is_sequence else '...'}, {channels}]"
+    require(fits, f"{argument}.shape", tuple(x.shape), expected)
 
 
 def require_module(argument: str, value: Any) -> None:

@@ -2,7 +2,7 @@
 
 What is notable:
 - weights are stored in float16 and a causal spatial matrix as its lower triangle; they are computed with in float32;
-- a card holds the sha256 of its weights and its snapshots, so that a damaged file is refused before it is read.
+- a card holds the sha256 of its weights and its snapshots, and the config, so that a damaged file is refused.
 
 See :doc:`/book/write-with-it`.
 """
@@ -53,11 +53,13 @@ def read(name: str, device: str | torch.device = "cpu") -> tuple[dict[str, Any],
     """The arguments of :func:`build_model` and the weights, in float32, of a model that ships.
 
     Raises:
-        ValueError: for an unknown name, a file that is missing, or weights with another sha256 than their card has.
+        ValueError: for an unknown name, a file that is missing, or weights or a config that are not those of the card.
     """
     check(name, "sha256")
     folder = saving.find(SHIPPED / name)
-    return saving.read_config(folder), unpack(saving.read_weights(folder, device))
+    config, expected = saving.read_config(folder), pretrained_card(name)["model"]
+    require(config == expected, f"what {folder / saving.CONFIG} says", config, f"{expected}, of its card")
+    return config, unpack(saving.read_weights(folder, device))
 
 
 def check(name: str, key: str) -> None:

@@ -3,7 +3,8 @@
 What is notable:
 - nothing in a folder is executed or trusted: weights are safetensors, and a config is compared with them first;
 - a folder of an older format is refused, since its weights would load without an error and mean something else;
-- the file of weights holds their sha256, so that it is never with those of another moment;
+- the file of weights holds their sha256, and that of the config, which holds that of the vocabulary: all of a folder is
+  of one moment, or it is refused;
 - both files are written beside their places first: a save that is cut short leaves the model of before, or none, and
   never the weights of one with the config of another.
 
@@ -31,7 +32,8 @@ from .layers.gmlp import PRODUCTS
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 RUNS = Path("runs")  # where the command line makes its folders
 VOCABULARY = "vocabulary_sha256"  # in a config that the command line wrote, of the characters that the model reads
-CHECKSUM = "sha256"  # in the metadata of weights: see checksum; those of others, and older ones, have none
+TRAINED_AT = "trained_seq_len"  # likewise, of its run: tokens of a sequence
+CHECKSUM = "sha256"  # in the metadata of weights: see sealed; those of others, and older ones, have none
 FORMAT = 3  # in the first, rotary positions paired the channels i and i + K/2; in the second a gMLP was dense
 GMLPS = ("gmlp", "amlp")  # names that a config may have: see complete
 
@@ -64,6 +66,16 @@ def checksum(state: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
+def seal(described: Mapping[str, Any]) -> str:
+    """The sha256 of what a file of JSON says, in whatever order and with whatever spaces."""
+    return fingerprint(json.dumps(described, sort_keys=True))
+
+
+def sealed(config: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[str, str]:
+    """The metadata of weights: their checksum, and the seal of their config, in one entry, as entries have no order."""
+    return {CHECKSUM: f"{checksum(state)} {seal(config)}"}
+
+
 def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> None:
     """Make the folder, or replace what it holds: whole, or not at all.
 
@@ -74,12 +86,13 @@ def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> Non
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"format": FORMAT, **config}, indent=2) + "\n"
+    config = {"format": FORMAT, **config}
+    text = json.dumps(config, indent=2) + "\n"
     tensors = {name: tensor.contiguous() for name, tensor in state.items()}
     with tempfile.TemporaryDirectory(dir=folder, prefix=PARTIAL) as temporary:
         weights, configuration = (Path(temporary) / name for name in (WEIGHTS, CONFIG))
         try:
-            save_file(tensors, weights, {CHECKSUM: checksum(tensors)})
+            save_file(tensors, weights, sealed(config, tensors))
         except SafetensorError as error:  # a full disk, for one, which is not an OSError there
             raise OSError(str(error)) from error
         configuration.write_text(text, encoding="utf-8")
@@ -126,7 +139,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     other = "a model that LanguageModel.save_pretrained wrote; AutoModelForCausalLM of transformers reads this one"
     require("model_type" not in config, f"the model_type in {file}", config.get("model_type"), f"none, as in {other}")
     found = config.pop("format", 1)
-    config.pop(VOCABULARY, None)
+    for name in (VOCABULARY, TRAINED_AT):
+        config.pop(name, None)
     require(found == FORMAT, f"the format of {file}", found, f"{FORMAT}; version 0.2.0 of this package reads format 2")
     complete(config)
     return config
@@ -136,7 +150,7 @@ def read_weights(folder: Path, device: str | torch.device) -> dict[str, Tensor]:
     """The tensors in ``model.safetensors``.
 
     Raises:
-        ValueError: if it holds none, or others than were saved.
+        ValueError: if it holds none, or others than were saved, or ``config.json`` says something else.
     """
     from safetensors import SafetensorError, safe_open  # heavy libraries are imported where they are used
     from safetensors.torch import load_file
@@ -144,11 +158,15 @@ def read_weights(folder: Path, device: str | torch.device) -> dict[str, Tensor]:
     file = folder / WEIGHTS
     try:
         with safe_open(file, framework="pt") as opened:
-            saved = (opened.metadata() or {}).get(CHECKSUM)
+            saved, _, config = (opened.metadata() or {}).get(CHECKSUM, "").partition(" ")
+        if config:
+            found = seal(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+            expected = f"{config}, as it was when {WEIGHTS} was saved"
+            require(found == config, f"the sha256 of what {folder / CONFIG} says", found, expected)
         state = load_file(file, device=str(device))
     except SafetensorError as error:
         raise ValueError(f"{file} does not hold weights: {error}") from error
-    if saved is not None:
+    if saved:
         found = checksum(state)
         require(found == saved, f"the sha256 of the tensors in {file}", found, f"{saved}, as they were saved")
     return state

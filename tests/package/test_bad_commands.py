@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import SETTINGS, SIZES, TEXT
+from helpers import SETTINGS, SIZES, TEXT, edit_config
 
 import efficient_transformers.__main__ as cli
 import efficient_transformers.training.corpus as corpora
@@ -22,6 +22,7 @@ TRAIN = ["train", "primer-ez", "--corpus", "fox.txt", "--steps", "2", *SIZES]
 HUGE = 10**30
 TEXTS = {
     "fox.txt": TEXT.encode(),
+    "long.txt": TEXT.encode() * 200,
     "empty.txt": b"\xef\xbb\xbf",
     "short.txt": b"abcdefgh" * 2,
     "latin.txt": "naïve".encode("latin-1") * 20,
@@ -50,6 +51,7 @@ SAVED = [
     ("vocabulary.json", '{"tokens": "bytes"}', " is 256; expected 29, as"),
     ("vocabulary.json", {"characters": "".join(sorted(set(TEXT)))[:-1] + "~"}, "the sha256 of the vocabulary of "),
     ("config.json", {"name": "perceiver"}, "name is 'perceiver'"),
+    ("config.json", '{"format": 3, "name": "primer-ez"}', "the sha256 of what "),
     ("model.safetensors", "none", "does not hold weights"),
 ]
 PLANNED = [
@@ -57,6 +59,7 @@ PLANNED = [
     ("run.json", '{"model', "run.json is not JSON"),
     ("run.json", "{}", "is not the plan of a run: 'training'"),
     ("run.json", {"colour": "red"}, "is not the plan of a run: "),
+    ("run.json", {"sha256": "0"}, "expected 0, as the run began"),
     ("run.json", {"training": {"steps": 0}}, "steps is 0"),
     ("run.json", {"execution": {"precision": "int8"}}, "precision is 'int8'"),
     *(("run.json", {field: v}, f"is not the plan of a run: {field} is {v!r}") for field, v in FIELDS.items()),
@@ -81,8 +84,12 @@ def damage(file, instead):
         file.write_text(instead)
     elif file.suffix == ".pt":
         torch.save(torch.load(file, weights_only=True) | instead, file)
+    elif file.name == "config.json":
+        edit_config(file.parent, **instead)
     else:
-        file.write_text(json.dumps(json.loads(file.read_text()) | instead))
+        found = json.loads(file.read_text())
+        found.pop("sha256", None)  # as if it had been written so
+        file.write_text(json.dumps(found | instead))
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +111,8 @@ def place(tmp_path_factory):
         if (file, instead, cause) in PLANNED:
             (copy / "training.json").unlink()
             shutil.copy(checkpoint, copy)
+        if (file, instead, cause) in RECORDED:
+            edit_config(copy, trained_seq_len=None)  # as older folders have it
         damage(copy / file, instead)
     return folder
 
@@ -141,6 +150,13 @@ LINES = {
     "train dense-gmlp --corpus fox.txt --max-seq-len 600000": "the memory for the weights",
     "compare primer-ez --against perceiver": "against is 'perceiver'",
     "compare primer-ez --shard one": "shard is 'one'; expected two numbers",
+    "compare primer-ez --shard 0/99999999999999999999": "expected two numbers of at most four digits",
+    "compare primer-ez --shard １/２": "shard is '１/２'",
+    "compare primer-ez --minutes １": "argument --minutes: invalid float value: '１'",
+    "compare primer-ez --minutes 1e308": "minutes is 1e+308; expected at most 525,600, a year",
+    "compare primer-ez --minutes 1e9": "expected at most 525,600, a year",
+    "train primer-ez --corpus fox.txt --subwords 100000000000": "subwords is 100000000000; expected at most 1,048,576",
+    "train primer-ez --corpus fox.txt --subwords 10000000": "subwords is 10000000; expected at most 1,048,576",
     "compare primer-ez --shard 0/2": "out is None; expected a folder that all processes share",
     "compare primer-ez --minutes nan": "minutes is nan; expected a finite number",
     "compare primer-ez --corpus fox.txt": "expected at least 4,096 tokens",
@@ -201,6 +217,13 @@ def offline(there, monkeypatch):
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line[-60:].replace("\0", "0") or "nothing")
 def test_a_bad_command_line_ends_in_one_line_that_names_the_cause(line, offline, command):
     assert_refused(command(*shlex.split(line)), LINES[line])
+
+
+@pytest.mark.parametrize("batch_size", [10**6, 10**13])
+def test_a_batch_that_cannot_fit_is_estimated_and_not_tried(batch_size, there, command):
+    code, _, err = command("compare", "primer-ez", "--corpus", "long.txt", "--batch-size", batch_size, "--out", "new")
+    assert_refused((code, "", err), "the memory for a step of the baseline is '")
+    assert not (there / "new").exists()
 
 
 FLOATS = ["learning-rate", "weight-decay", "clip-norm", "dropout"]

@@ -14,6 +14,7 @@ from efficient_transformers import (
     CausalDepthwiseConv,
     Corpus,
     FeedForward,
+    GatedFeedForward,
     GMLPBlock,
     Hourglass,
     LanguageModel,
@@ -23,7 +24,9 @@ from efficient_transformers import (
     MultiDConvHeadAttention,
     MultiHeadAttention,
     NaiveUpSampling,
+    PrimerLayer,
     PrimerNorm,
+    SharedQueryKeyAttention,
     SpatialGatingUnit,
     SquaredReLU,
     Stack,
@@ -45,6 +48,7 @@ from efficient_transformers import (
     swap_rotary_pairing,
 )
 from efficient_transformers.layers.products import toeplitz
+from efficient_transformers.layers.resampling import CrossAttention
 from efficient_transformers.studies.cost import cache_bytes, cost_model
 from efficient_transformers.studies.digits import DigitClassifier, DigitTraining
 
@@ -251,6 +255,41 @@ def test_bad_input_is_refused_by_name_and_value(call, error, said):
     assert type(refused.value) is error
     assert str(refused.value).startswith(f"{said}; expected ")
     assert len(str(refused.value)) < 1000
+
+
+# Every layer, and what it is called with.
+LONG, SHORT = torch.zeros(2, 4, 8), torch.zeros(2, 2, 8)
+LAYERS = [
+    (MultiHeadAttention(8, 2), {"x": LONG}),
+    (MultiDConvHeadAttention(8, 2), {"x": LONG}),
+    (SharedQueryKeyAttention(8, 2), {"x": LONG}),
+    (TinyAttention(8, 4, causal=True), {"x": LONG}),
+    (CrossAttention(8, 2, query_step=1, key_step=2), {"x": LONG, "memory": SHORT}),
+    (FeedForward(8, 16, nn.ReLU()), {"x": LONG}),
+    (GatedFeedForward(8, 16, nn.SiLU()), {"x": LONG}),
+    (layer(), {"x": LONG}),
+    (PrimerLayer(MultiHeadAttention(8, 2), FeedForward(8, 16, nn.ReLU()), 8), {"x": LONG}),
+    (PrimerNorm(8), {"x": LONG}),
+    (LearnedPositions(8, 4), {"x": LONG}),
+    (conv(), {"x": LONG}),
+    (SpatialGatingUnit(8, 4, causal=True), {"z": LONG}),
+    (GMLPBlock(8, 8, 4, causal=True), {"x": LONG}),
+    *((part(8, 2), {"x": LONG}) for part in (AvgPoolShortening, LinearPoolingShortening)),
+    *((part, {"x": LONG, "short": SHORT}) for part in (NaiveUpSampling(8, 2), LinearUpSampling(8, 2), by_attention())),
+    (hourglass(hierarchy="1@1 1@2 1@1").body, {"x": LONG}),
+]
+
+
+@pytest.mark.parametrize(("called", "good"), LAYERS, ids=[type(layer).__name__ for layer, _ in LAYERS])
+def test_a_layer_is_called_with_sequences_of_its_channels(called, good):
+    called(**good)
+    for name, x in good.items():
+        with pytest.raises(TypeError, match=rf"^{name}\.dtype is torch\.int64; expected a floating-point type$"):
+            called(**good | {name: x.long()})
+        of_any = isinstance(called, FeedForward | PrimerNorm)
+        for bad in (x[..., :7],) if of_any else (x[0], x[None], x[..., :7]):
+            with pytest.raises(ValueError, match=rf"^{name}\.shape is {re.escape(str(tuple(bad.shape)))}; expected "):
+                called(**good | {name: bad})
 
 
 @pytest.mark.parametrize("what", ["learning_rate", "weight_decay", "clip_norm", "seed"])

@@ -16,6 +16,7 @@ from helpers import SETTINGS, SIZES, TEXT
 
 import efficient_transformers.__main__ as cli
 from efficient_transformers import Execution, LanguageModel, TrainingConfig, Vocabulary, model_names
+from efficient_transformers.training.runs import trained_at
 
 pytestmark = [pytest.mark.usefixtures("on_the_cpu"), pytest.mark.slow]
 
@@ -125,6 +126,8 @@ def test_the_saved_folder_holds_the_model_its_vocabulary_and_how_it_was_trained(
     assert all(m["validation_loss"] > 0 and m["seconds"] >= 0 for m in record["metrics"])
     assert ["train_loss" in m for m in record["metrics"]] == [False, True, True]
     assert {path.name for path in folder.iterdir()} == {"fox.txt", "model"}  # and nothing else is left
+    (saved / "training.json").unlink()
+    assert trained_at(saved) == 8, "which the config knows too"
 
 
 def test_the_seed_decides_weights_and_sample(command, folder):

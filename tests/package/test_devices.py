@@ -6,12 +6,12 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import in_pieces, loss_of
+from helpers import in_pieces, loss_of, randomize
 from small_models import CASES, VOCAB, every_case, every_device, every_model, small_model, some_tokens
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from efficient_transformers import Cache, SpatialGatingUnit, triangular_product
+from efficient_transformers import Cache, SpatialGatingUnit, build_model, triangular_product
 from efficient_transformers.layers.decoding import StaticCache
 from efficient_transformers.layers.fast import is_plain
 
@@ -212,3 +212,20 @@ def test_decoding_under_autocast_is_as_exact_as_the_whole(case, device):
         rounding = (model(tokens) - exact).abs().max()
         for cache in (Cache(2), StaticCache(2, 64)):
             assert (in_pieces(model, tokens, [5, *[1] * 25], cache) - exact).abs().max() <= 2 * rounding
+
+
+@pytest.mark.parametrize("name", ["transformer", "primer"])
+@torch.no_grad()
+def test_a_norm_of_few_channels_enlarges_what_autocast_rounds_as_it_does_the_rounding_of_weights(name):
+    worst = 0.0
+    for seed in range(40):
+        torch.manual_seed(seed)
+        exact = randomize(build_model(name, vocab_size=VOCAB, d_model=4, n_layers=2, n_heads=1)).double()
+        tokens, rounded = some_tokens(2, 20), copy.deepcopy(exact)
+        for p in rounded.parameters():
+            p.copy_(p.bfloat16())
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            off = (copy.deepcopy(exact).float()(tokens) - exact(tokens)).abs().max()
+        assert off <= 10 * (rounded(tokens) - exact(tokens)).abs().max(), seed
+        worst = max(worst, off.item())
+    assert worst > 0.05, "or there is nothing to explain"

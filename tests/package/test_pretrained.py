@@ -2,11 +2,13 @@
 
 import json
 import os
+import random
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import TEXT, edit_config
 from safetensors.torch import save_file
 
 from efficient_transformers import (
@@ -21,6 +23,7 @@ from efficient_transformers import (
     saving,
 )
 from efficient_transformers.models import VARIATIONS
+from efficient_transformers.training.runs import trained_at
 
 SIZES = {"vocab_size": 9, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_seq_len": 20, "dropout": 0.25}
 OPTIONS = {
@@ -63,11 +66,6 @@ def saved(tmp_path):
     """A folder with a small model."""
     some_model().save_pretrained(tmp_path / "model")
     return tmp_path / "model"
-
-
-def edit_config(folder, **changes):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
 
 
 @every_model
@@ -191,6 +189,50 @@ def test_weights_with_a_flipped_bit_are_refused_or_read_as_they_were(saved):
             assert all(map(torch.equal, state.values(), expected.values()))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [('"1@1 2@4 1@1"', '"1@1 2@5 1@1"'), ('"max_seq_len": 20', '"max_seq_len": 24')]
+)
+def test_a_config_that_is_not_the_saved_one_is_refused(tmp_path, old, new):
+    build_model("hourglass", **{**SIZES, "n_layers": None}, hierarchy="1@1 2@4 1@1").save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    text = file.read_text()
+    file.write_text(text.replace("  ", "\t"))  # says the same
+    LanguageModel.from_pretrained(tmp_path)
+    assert old in text
+    file.write_text(text.replace(old, new))
+    with pytest.raises(ValueError, match=r"the sha256 of what .*config\.json says is '\w+'; expected \w+, as it was"):
+        LanguageModel.from_pretrained(tmp_path)
+
+
+@pytest.mark.long
+def test_a_byte_that_changed_in_any_file_of_a_folder_is_refused_or_changes_nothing(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    Path("fox.txt").write_text(TEXT)
+    line = "train hourglass --corpus fox.txt --steps 2 --d-model 4 --n-heads 2 --batch-size 2 --seq-len 8 --out model"
+    assert command(*line.split(), "--n-layers", "3", "--eval-batches", "1")[0] == 0
+    folder, tokens = Path("model"), torch.arange(20)[None]
+
+    def read():
+        model, vocabulary = load(folder)
+        with torch.no_grad():
+            return str(model), model.config, vocabulary, trained_at(folder), model(tokens).tolist()
+
+    expected, draw, refused = read(), random.Random(0), 0
+    files = {file: file.read_bytes() for file in sorted(folder.iterdir())}
+    for number in range(10_000):
+        file = list(files)[number % len(files)]
+        damaged = bytearray(files[file])
+        damaged[draw.randrange(len(damaged))] ^= draw.randrange(1, 256)
+        file.write_bytes(damaged)
+        try:
+            assert read() == expected, (file, damaged)
+        except (ValueError, TypeError):
+            refused += 1
+        file.write_bytes(files[file])
+    assert refused > 3_000
+
+
 def test_weights_without_a_checksum_are_read(saved):
     state = LanguageModel.from_pretrained(saved).state_dict()
     save_file(state, saved / "model.safetensors")  # as before, or by others
@@ -229,10 +271,8 @@ def test_the_fingerprint_of_a_vocabulary_is_of_any_characters():
 @pytest.mark.parametrize(("options", "start"), [({}, "shut"), ({"gate": "additive"}, "open")])
 def test_a_gate_of_which_a_folder_says_little_is_that_of_its_time(tmp_path, options, start):
     model = build_model("gmlp", **SIZES, **options)
-    model.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    del config["start"], config["weight"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    config = {key: value for key, value in model.config.items() if key not in ("start", "weight")}
+    saving.write(tmp_path, config, model.state_dict())
     assert LanguageModel.from_pretrained(tmp_path).config == model.config | {"start": start, "weight": "toeplitz"}
 
 

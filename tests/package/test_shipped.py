@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 import weights
-from helpers import randomize
+from helpers import edit_config, randomize
 from safetensors.torch import save_file
 
 from efficient_transformers import (
@@ -41,7 +41,7 @@ def shipped(tmp_path, monkeypatch):
         if pretrained.SNAPSHOTS in files:
             save_file({"250/conv_q.weight": torch.zeros(3)}, folder / pretrained.SNAPSHOTS)
         card = {key: pretrained.sha256(folder / file) for key, file in pretrained.HASHED.items() if file in files}
-        (folder / pretrained.CARD).write_text(json.dumps(card))
+        (folder / pretrained.CARD).write_text(json.dumps(card | {"model": model.config}))
     monkeypatch.setattr(pretrained, "SHIPPED", tmp_path)
     return model
 
@@ -159,6 +159,16 @@ def test_a_damaged_file_is_refused_by_its_hash(shipped, tmp_path, file, ask, dam
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match=rf"the sha256 of .*{file} is '[0-9a-f]{{64}}'; expected [0-9a-f]{{64}}"):
         ask("drawn")
+
+
+def test_a_config_that_is_not_that_of_the_card_is_refused(shipped, tmp_path):
+    edit_config(tmp_path / "small", d_attention=0)
+    with pytest.raises(ValueError, match="the sha256 of"):  # of the weights, which a config is sealed in
+        LanguageModel.from_pretrained("small")
+    file = tmp_path / "drawn" / saving.CONFIG
+    file.write_text(file.read_text().replace('"max_seq_len": 10', '"max_seq_len": 11'))
+    with pytest.raises(ValueError, match=r"what .*config\.json says is .*'max_seq_len': 11.*, of its card"):
+        LanguageModel.from_pretrained("drawn")
 
 
 @every_file

@@ -170,7 +170,7 @@ def test_weights_as_they_ship(page, tmp_path):
     """In float16, a causal matrix as its lower triangle."""
     model, tokens = small_model("gmlp dense"), torch.randint(VOCAB, (T,))
     packed = pretrained.pack(model.state_dict())
-    saving.write(tmp_path, {**model.config, saving.VOCABULARY: "0" * 64}, packed)
+    saving.write(tmp_path, {**model.config, saving.VOCABULARY: "0" * 64, saving.TRAINED_AT: 8}, packed)
     model.load_state_dict(pretrained.unpack(packed))
     make(page, contents(tmp_path))
     assert (read(page, tokens)[0] - model(tokens[None])[0]).abs().max() <= 1e-4

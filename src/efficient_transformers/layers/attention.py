@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_int, require_known, require_probability
+from ..checks import require, require_bool, require_input, require_int, require_known, require_probability
 from . import fast
 from .cache import Cache
 from .fast import on_cpu
@@ -249,6 +249,7 @@ class MultiHeadAttention(Attention):
 
     def heads(self, x: Tensor, start: int = 0, cache: Cache | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values by head, rotated from position ``start`` on: ``[batch, n_heads, seq, d_head]``."""
+        require_input("x", x, self.d_model)
         q, k, v = (self.split(z) for z in self.project(x, cache))  # (B, H, T, K) each
         return *self.turn(q, k, start, start), v
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_int, require_known
+from ..checks import require, require_bool, require_input, require_int, require_known
 from . import fast
 from .attention import check_heads
 from .cache import Cache
@@ -85,8 +85,7 @@ class CausalDepthwiseConv(nn.Module):
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         # Zeros before the sequence, or a cache's last inputs, keep every sum from reading a later token. PyTorch counts
         # a kernel from its oldest token, hence the flip.
-        expected = f"[batch, seq, {self.d_model}]"
-        require(x.dim() == 3 and x.shape[2] == self.d_model, "x.shape", tuple(x.shape), expected)
+        require_input("x", x, self.d_model)
         require(x.shape[1] > 0, "the sequence length", x.shape[1], "at least one token")
         past = (self.kernel_size - 1) * self.dilation
         x = F.pad(x, (0, 0, past, 0)) if cache is None else cache.with_past(self, x, past)  # (B, past+T, D)

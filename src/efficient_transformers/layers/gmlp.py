@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_int, require_known, require_probability
+from ..checks import require, require_bool, require_input, require_int, require_known, require_probability
 from .attention import Attention
 from .cache import Cache
 from .family import Family, Sizes, Stack
@@ -131,6 +131,7 @@ class SpatialGatingUnit(nn.Module):
     ) -> Tensor:
         # What passes is not mixed, and what is mixed is normalized first: without the norm, the gate's spread would
         # depend on its input.
+        require_input("z", z, self.d_out * (2 if self.kind == "split" else 1))
         T, start = z.shape[1], 0 if cache is None else cache.length(self)
         self.check(z, cache, mask)
         passed, mixed = z.chunk(2, dim=-1) if self.kind == "split" else (z, z)  # (B, T, d_out) each
@@ -202,6 +203,7 @@ class TinyAttention(Attention):
         nn.init.zeros_(self.output.weight)
 
     def forward(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> Tensor:
+        require_input("x", x, self.d_model)
         check_mixing(self.causal, x, cache, mask)
         start = 0 if cache is None else cache.length(self)
         q, k, v = (self.split(z) for z in (self.query(x), self.key(x), self.value(x)))  # (B, 1, T, A) each
@@ -257,6 +259,7 @@ class GMLPBlock(nn.Module):
         self.attention, self.dropout = tiny, nn.Dropout(dropout)
 
     def forward(self, x: Tensor, cache: Cache | None = None, mask: Tensor | None = None) -> Tensor:
+        require_input("x", x, self.d_model)
         self.gate.check(x, cache, mask)  # before the attention writes into the cache
         z = self.norm(x)  # (B, T, D)
         attended = None if self.attention is None else self.attention(z, cache, mask)

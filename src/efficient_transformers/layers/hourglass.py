@@ -14,7 +14,7 @@ from typing import Literal, Self, get_args
 
 from torch import Tensor, nn
 
-from ..checks import require, require_int, require_known, require_module
+from ..checks import require, require_input, require_int, require_known, require_module
 from .cache import Cache
 from .family import Family, Sizes, Stack
 from .primer import PrimerEZFamily
@@ -84,6 +84,7 @@ class Hourglass(nn.Module):
         self.after = after
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        require_input("x", x, self.d_model)
         require(x.shape[1] > 0, "the sequence length", x.shape[1], "at least one token")
         x = self.norm_before(self.before(x, cache))  # (B, T, D)
         short = self.shorten(x, cache)  # (B, n, D): the windows that became complete

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_int, require_known, require_number
+from ..checks import require, require_input, require_int, require_known, require_number
 from . import fast
 from .attention import MultiHeadAttention
 from .cache import Cache
@@ -96,6 +96,7 @@ class GatedFeedForward(FeedForward):
         self.gate = nn.Linear(d_model, d_ff, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        require_input("x", x, self.d_model, is_sequence=False)
         return self.down(self.activation(self.gate(x)) * self.up(x))
 
 
@@ -153,7 +154,7 @@ class PrimerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Tensor) -> Tensor:
-        require(x.is_floating_point(), "x.dtype", x.dtype, "a floating-point type", TypeError)
+        require_input("x", x, len(self.weight), is_sequence=False)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # half precision cannot hold the sums
         centered = wide - wide.mean(-1, keepdim=True)
         variance = centered.square().mean(-1, keepdim=True)  # the same, and never below 0 by rounding
@@ -177,6 +178,7 @@ class PrimerLayer(TransformerLayer):
         self.norm1, self.norm2 = PrimerNorm(d_model), PrimerNorm(d_model)  # type: ignore[assignment]
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        require_input("x", x, self.d_model)
         x = x + self.dropout(self.attention(self.norm1(x), cache))  # (B, T, D)
         return x + self.dropout(self.norm2(self.feed_forward(x)))
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_int
+from ..checks import require, require_bool, require_input, require_int
 from . import fast
 from .attention import Attention
 from .cache import Cache
@@ -76,8 +76,7 @@ class Shortening(nn.Module):
 
     def windows(self, x: Tensor, cache: Cache | None = None) -> Tensor:
         """The windows ``[batch, windows, factor, d_model]`` that end in ``x``."""
-        fits = x.dim() == 3 and x.shape[2] == self.d_model
-        require(fits, "x.shape", tuple(x.shape), f"[batch, seq, {self.d_model}]")
+        require_input("x", x, self.d_model)
         require(self.causal or cache is None, "cache", cache, "None, for a shortening that is not causal")
         T, k = x.shape[1], self.factor
         phase = 0 if cache is None else cache.phase(self, T, k)
@@ -148,18 +147,14 @@ class NaiveUpSampling(nn.Module):
         """``factor`` vectors from each: ``[batch, windows, factor, d_model]``."""
         return short.unsqueeze(2).expand(-1, -1, self.factor, -1)  # (B, n, k, D)
 
-    def check(self, x: Tensor, short: Tensor, n: int) -> None:
-        """Raise unless ``x`` has the layer's channels, and ``short`` the ``n`` windows of ``x``."""
-        require(x.shape[2] == self.d_model, "x.shape", tuple(x.shape), f"[batch, seq, {self.d_model}]")
-        expected = (x.shape[0], n, self.d_model)
-        fits = short.dim() == 3 and fast.has_shape(short, expected)
-        require(fits, "short.shape", tuple(short.shape), f"{expected}, the windows of x")
-
     def forward(self, x: Tensor, short: Tensor, cache: Cache | None = None) -> Tensor:
         # The window of the first tokens may have come with the piece before: a cache keeps its vectors.
+        require_input("x", x, self.d_model)
+        require_input("short", short, self.d_model)
         T, k = x.shape[1], self.factor
         phase = 0 if cache is None else cache.phase(self, T, k)
-        self.check(x, short, -(-(phase + T) // k) - (phase > 0))
+        expected = (x.shape[0], -(-(phase + T) // k) - (phase > 0), self.d_model)
+        require(fast.has_shape(short, expected), "short.shape", tuple(short.shape), f"{expected}, the windows of x")
         vectors = self.expand(short)  # (B, n, k, D)
         if cache is not None:
             skip = phase or k  # a window that the piece before began goes on; else the next one begins
@@ -210,6 +205,8 @@ class CrossAttention(Attention):
 
     def forward(self, x: Tensor, memory: Tensor, cache: Cache | None = None) -> Tensor:
         require(self.causal or cache is None, "cache", cache, "None, for attention that is not causal")
+        require_input("x", x, self.d_model)
+        require_input("memory", memory, self.d_model)
         start = seen = 0 if cache is None else cache.length(self)
         if cache is not None:  # keys are counted when they are appended, queries by the name of their projection
             start = self.query_step * cache.advance(self.query, x.shape[1])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_int, require_module, require_probability
+from ..checks import require, require_bool, require_input, require_int, require_module, require_probability
 from .attention import MultiHeadAttention
 from .cache import Cache
 from .family import Family, Sizes
@@ -47,6 +47,7 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(d_ff, d_model, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        require_input("x", x, self.d_model, is_sequence=False)
         return self.down(self.activation(self.up(x)))
 
 
@@ -79,6 +80,7 @@ class TransformerLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        require_input("x", x, self.d_model)
         x = x + self.dropout(self.attention(self.norm1(x), cache))  # (B, T, D)
         return x + self.dropout(self.feed_forward(self.norm2(x)))
 
@@ -127,6 +129,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(0.02 * torch.randn(max_seq_len, d_model))
 
     def forward(self, x: Tensor, cache: Cache | None = None) -> Tensor:
+        require_input("x", x, self.weight.shape[1])
         T = x.shape[1]
         check_room(self, T, len(self.weight), cache)  # before anything is counted
         start = 0 if cache is None else cache.advance(self, T)

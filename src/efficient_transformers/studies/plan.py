@@ -16,7 +16,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,10 +25,12 @@ from torch import Tensor, nn
 
 from ..checks import require, require_module
 from ..files import write_text
+from ..layers.inspection import peak_memory
 from ..layers.leaks import Probe, check_leaks, require_logits
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts
 from ..training.loop import Optimizer, TrainingConfig, train
+from ..training.runs import require_room
 from . import screening
 from .cost import effective_parameters
 from .protocol import SEEDS, Entry, Pair, Study
@@ -287,6 +289,11 @@ def look_first(
         TypeError, ValueError: for what would make the comparison worthless: see :mod:`.screening`.
     """
     vocab_size = len(corpus.vocabulary)
+    few, _ = corpus.batch(2, seq_len, torch.Generator().manual_seed(0))
+    for name, model in models.items():
+        screening.require_logits(f"the {name}", model, few, vocab_size)
+        one, two = (peak_memory(partial(model, few[:n])) for n in (1, 2))
+        require_room(f"a step of the {name}", batch_size * (two - one))
     inputs, targets = corpus.batch(batch_size, seq_len, torch.Generator().manual_seed(0))
     remarks: list[str] = []
     for name, model in models.items():

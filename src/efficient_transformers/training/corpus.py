@@ -26,7 +26,7 @@ from torch import Tensor
 from ..checks import require, require_instance, require_int, require_known
 from ..files import locked, reason, remove_partial, replacing
 from .sources import source_code, source_subwords
-from .subwords import BytePairVocabulary, beginning
+from .subwords import BytePairVocabulary, beginning, require_size
 from .tokens import (
     DATA_VARIABLE,
     ByteVocabulary,
@@ -180,7 +180,7 @@ def load_corpus(
         ValueError: if the name is unknown and no such file exists; if a file is empty, not UTF-8, or not the one
             that its checksum promises; if it has a character that the vocabulary lacks: the message names its line;
             if the vocabulary is of characters and the text is to be read as bytes, or the other way round; if
-            ``subwords`` is less than 257, or given beside tokens or a vocabulary.
+            ``subwords`` is less than 257 or more than 2**20, or given beside tokens or a vocabulary.
         ModuleNotFoundError: if source code is asked for and a package is not installed, or subwords and
             ``tokenizers`` is not.
         OSError: if a file cannot be read or downloaded.
@@ -188,7 +188,7 @@ def load_corpus(
     if tokens is not None:
         require_known("tokens", tokens, get_args(Unit))
     if subwords is not None:
-        require_int("subwords", subwords, at_least=257)
+        require_size(subwords)
         alone = tokens is None and vocabulary is None
         require(alone, "subwords", subwords, "None with tokens, or with a vocabulary, that is given")
     if name == "enwik8":

@@ -49,7 +49,9 @@ class Execution:
 
     Args:
         accumulation: pieces that each process cuts its rows of a batch into; a step needs the memory of one piece.
-        precision: of the matrix products; ``"auto"`` is bfloat16 on a GPU that has it, float32 elsewhere.
+        precision: of the matrix products; ``"auto"`` is bfloat16 on a GPU that has it, float32 elsewhere. A norm
+            divides by the spread of its channels, and the rounding of products with it: with four channels, which may
+            lie close together, logits of 0.6 can be 0.3 off, as they are if the weights alone are rounded.
         compile: compile the model first, which takes a minute and makes steps on a GPU faster.
         shard: spread parameters, gradients and the optimizer's state over the processes (FSDP) instead of keeping a
             copy in each (DDP).

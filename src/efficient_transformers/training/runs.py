@@ -90,11 +90,14 @@ class Plan:
         """The plan of a folder.
 
         Raises:
-            ValueError: if there is none, it is damaged, or only an older version goes on with it.
+            ValueError: if there is none, it or the vocabulary is damaged, or only an older version goes on with it.
         """
         file = folder / RUN
         require(file.is_file(), "folder", str(folder), f"a folder that `train` made, with {RUN}")
         found = read_json(file, "the plan of a run")
+        if (begun := found.pop(saving.CHECKSUM, None)) is not None:  # older ones have none
+            now = saving.seal({**found, VOCABULARY: read_vocabulary(folder).identity})
+            require(now == begun, f"the sha256 of {file} and {VOCABULARY}", now, f"{begun}, as the run began")
         try:
             training, execution = TrainingConfig(**found.pop("training")), Execution(**found.pop("execution"))
             plan = cls(**found, training=training, execution=execution)
@@ -169,8 +172,11 @@ def trained_at(folder: Path) -> int | None:
     """The length of the sequences that the model of a folder was trained on; None where no run was recorded.
 
     Raises:
-        TypeError, ValueError: if the record does not hold it.
+        TypeError, ValueError: if the record of an older folder, whose config does not hold it, does not either.
     """
+    folder = locate(folder)
+    if (found := read_json(folder / saving.CONFIG, "a config").get(saving.TRAINED_AT)) is not None:
+        return int(found)
     file = folder / RECORD
     if not file.is_file():
         return None
@@ -256,7 +262,8 @@ def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) ->
             folder.parent.mkdir(parents=True, exist_ok=True)
             made.mkdir()
             write_text(made / VOCABULARY, json.dumps(vocabulary.described()))
-            write_text(made / RUN, json.dumps(asdict(plan), indent=1))
+            seal = saving.seal({**asdict(plan), VOCABULARY: vocabulary.identity})
+            write_text(made / RUN, json.dumps({**asdict(plan), saving.CHECKSUM: seal}, indent=1))
             if os.path.lexists(folder):  # an empty folder, too, which rename would replace
                 raise FileExistsError(folder)
             made.rename(folder)
@@ -320,7 +327,8 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
             done = metrics[-1]["step"] == plan.training.steps
             try:
                 vocabulary = saving.fingerprint(corpus.vocabulary.identity)
-                saving.write(folder, {**(model.config or {}), saving.VOCABULARY: vocabulary}, state)
+                about = {saving.VOCABULARY: vocabulary, saving.TRAINED_AT: plan.training.seq_len}
+                saving.write(folder, {**(model.config or {}), **about}, state)
                 if done:
                     measured = [finite(record) for record in metrics]
                     record = {"training": asdict(plan.training), "corpus": plan.corpus, "metrics": measured}

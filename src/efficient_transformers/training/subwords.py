@@ -32,6 +32,15 @@ UNSEEN = [byte for byte in range(256) if byte not in SEEN]
 LETTERS = {byte: chr(byte) for byte in SEEN} | {byte: chr(256 + i) for i, byte in enumerate(UNSEEN)}
 
 
+MOST = 2**20  # tokens; the library makes room for all before it reads a text
+
+
+def require_size(size: int) -> None:
+    """Raise TypeError unless ``size`` is an int, and ValueError unless a vocabulary of byte pairs can have it."""
+    require_int("subwords", size, at_least=257)
+    require(size <= MOST, "subwords", size, f"at most {MOST:,}")
+
+
 @dataclass(frozen=True, init=False)
 class BytePairVocabulary(ByteVocabulary):
     """Bytes in UTF-8, and merges: each puts two tokens together, and is a token of its own if no other has its bytes.
@@ -82,10 +91,10 @@ class BytePairVocabulary(ByteVocabulary):
             size: tokens, the 256 bytes among them; fewer are made of a text that has no more pairs.
 
         Raises:
-            ValueError: if ``size`` is less than 257.
+            ValueError: if ``size`` is less than 257, or more than ``MOST``.
             ModuleNotFoundError: if ``tokenizers`` is not installed.
         """
-        require_int("subwords", size, at_least=257)
+        require_size(size)
         library = _library()
         made = library.Tokenizer(library.models.BPE())
         made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
