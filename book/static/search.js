@@ -1,23 +1,9 @@
-// Search among the sections that tools/site/search.py wrote to sections.js: pages, each with its sections. The search page
-// loads both at once, and the dialog of every other page when it is opened first (search-dialog.js).
+// Search among the sections that tools/site/search.py wrote to sections.js: pages, each with its sections; words for the same
+// thing; and questions with the section that answers. The search page loads both at once, and the dialog of every other page
+// when it is opened first (search-dialog.js).
 const MOST = 40; // results shown
+const PINNED = 3; // of the best score: what a question of the list is worth that is typed word by word
 const AROUND = 110; // characters of an excerpt on each side of what was found
-
-const STOP = new Set(("a am an and any are as at be been by can could did do does for from had has have how i if in instead into is it its "
-  + "me my need of on one or our own should so than that the their them then there these they this to too use using versus vs was we "
-  + "were what when where which who why will with without you your").split(" "));
-// What people type, and what this book calls it: words that count as well.
-const ALSO = {
-  adam: "adamw", ci: "interval", cite: "citation", citing: "citation", conv: "convolution", conv1d: "convolution",
-  ddp: "torchrun", ffn: "feed-forward", fir: "kernel", gqa: "heads", inference: "decoding", init: "start",
-  initialization: "start", longer: "long", lr: "rate", mha: "heads", mlp: "feed-forward", mqa: "heads", multiquery: "heads",
-  normalization: "norm", oom: "memory", overfit: "validation", pool: "shorten", pooling: "shorten",
-  positional: "position", prune: "cut", reproduce: "again", rope: "rotary", sgu: "gate", significance: "luck",
-  significant: "chance", statistically: "chance", upsample: "up-sampling", upsampling: "up-sampling",
-};
-const PHRASES = [[/\bk\W?v c\w*/g, "cache"], [/\bloss\b.*\btoo (low|good)\b|\btoo (low|good)\b.*\bloss\b/g, "loss cheats leak"],
-  [/\bown model\b/g, "train longer"], [/\bwhich model\b/g, "which take"], [/\bfrequency response\b/g, "filter gain"],
-  [/\brelu(\(x\))?\W*2\b/g, "squared relu"], [/\bearly stopping\b/g, "cut"]];
 
 // The chapters explain what studies measure, and what lists and the package's pages only name.
 const WORTH = [[/^book\/api[.\/]/, 0.4], [/^book\/(source\/|what-changed)/, 0.25], [/came after$|^book\/(papers|from-labml|bibliography|notation|index)\./, 0.6],
@@ -26,91 +12,95 @@ const WORTH = [[/^book\/api[.\/]/, 0.4], [/^book\/(source\/|what-changed)/, 0.25
 const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "");
 // "shortenings" and "shortened" ask for what "shortening" does: what is left begins all three.
 const stem = (word) => (word.length > 3 ? word.replace(/(?<!s)s$/, "") : word).replace(/(?<=.{4})(ing|ed)$/, "");
-const wordsOf = (text) => plain(text).match(/[\p{L}\p{N}_]+/gu) ?? [];
-const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-const beginning = (word) => new RegExp(`(?<![\\p{L}\\p{N}_])${escaped(word)}`, "giu");
+const STOP = new Set(("a about am an and any are as at be been between book by can could did difference different do does "
+  + "explain for from get had has have how i if in instead into is it its just like look make me more my need not of on one or our own "
+  + "see should so than that the their them then there these they this to too use used using want was we were what when "
+  + "where which who why will with without work would you your").split(" ").map(stem));
+const wordsOf = (text) => plain(text).replace(/n[’']t\b|[’']s\b/g, "").match(/[\p{L}\p{N}_]+/gu) ?? [];
+const stems = (text) => wordsOf(text).map(stem).join(" ");
+const telling = (text) => text.split(" ").filter((word) => !STOP.has(word));
+// Where one of some words, or phrases, stands: with an ending shorter than itself, or with any where it may still be typed.
+const standing = (names, typing = true) => new RegExp(`(?<![\\p{L}\\p{N}_])(?:${names.map((name) => name.replace(/ /g, "\\p{L}*\\P{L}+")
+  + (typing ? "" : `\\p{L}{0,${Math.max(1, name.length - 2)}}(?![\\p{L}\\p{N}])`)).join("|")})`, "giu");
 
 const entries = Object.values(SECTIONS).flatMap(([page, sections]) => sections.map(([address, title, text, names, target]) =>
-  ({ address, title, text, names, target, page, heading: plain(title), words: plain(text), code: plain(names), of: plain(page) })));
+  ({ address, title, text, names, target, page, heading: plain(title), words: plain(text), code: plain(names), of: plain(page),
+    called: telling(stems(title)).join(" ").replace(/^(s?\d+ )+/, ""), asked: plain((KNOWN.asked[address] ?? []).join(" ")) })));
 const usual = entries.reduce((sum, entry) => sum + entry.words.length, 0) / entries.length;
+const at = new Map(entries.map((entry, i) => [entry.address, i]));
+const same = KNOWN.same.map((group) => group.map(stems));
+const phrases = same.flatMap((group, i) => group.map((name) => [name, i])).sort((a, b) => b[0].length - a[0].length);
 
 // Each word that counts, with the other words for the same: stop words count only where there is nothing else.
 function wanted(query) {
-  let text = plain(query).replace(/n[’']t\b|[’']s\b/g, "");
-  for (const [phrase, words] of PHRASES) text = text.replace(phrase, words);
-  const all = wordsOf(text), telling = all.filter((word) => !STOP.has(word));
-  return [...new Set(telling.length ? telling : all)].map((word) => [...new Set([stem(word), ALSO[word]])].filter(Boolean));
+  let text = ` ${stems(query)} `;
+  for (const [name, group] of phrases) text = text.replaceAll(` ${name} `, ` #${group} `);
+  const all = telling(text.trim());
+  return [...new Set(all.length ? all : text.trim().split(" "))].filter(Boolean)
+    .map((word) => (word[0] === "#" ? same[word.slice(1)] : [word]));
 }
 
+const key = (names) => (names.length > 1 ? `#${names[0]}` : names[0]); // one key of all words for the same
+
+// The questions of each section, and how much of one is in another, from 0 to 1: words that few of them have count more.
+const asked = Object.entries(KNOWN.asked).map(([address, list]) => [at.get(address), list.map((q) => wanted(q).map(key))]);
+const questions = asked.flatMap(([, list]) => list);
+const says = (word) => {
+  const found = questions.filter((words) => words.includes(word)).length;
+  return found ? Math.log(1 + questions.length / found) : 3;
+};
+const weight = (words) => words.reduce((sum, word) => sum + says(word), 0);
+const shares = (words, question) => 2 * weight(question.filter((word) => words.includes(word)
+  || (words.at(-1).length > 2 && word.startsWith(words.at(-1))))) / (weight(words) + weight(question));
+
 // How much of a word an entry has, from 0 to about 3: its title counts most, then how often the text has it.
-function has(entry, names) {
-  let best = 0;
-  for (const name of names) {
-    const pattern = beginning(name);
-    const found = (entry.words.match(pattern) ?? []).length;
-    const length = 1.5 * (0.5 + (0.5 * entry.words.length) / usual);
-    const sum = (entry.heading.search(pattern) >= 0 ? 1.8 : 0) + found / (found + length)
-      + (entry.code.includes(name) ? 0.2 : 0) + (entry.of.search(pattern) >= 0 ? 0.3 : 0);
-    best = Math.max(best, sum);
-  }
-  return best;
+function has(entry, pattern) {
+  const found = (entry.words.match(pattern) ?? []).length;
+  return (entry.heading.search(pattern) >= 0 ? 1.8 : 0) + (entry.asked.search(pattern) >= 0 ? 1.2 : 0)
+    + found / (found + 0.75 * (1 + entry.words.length / usual))
+    + (entry.of.search(pattern) >= 0 ? 0.3 : 0) + (entry.code.search(pattern) >= 0 ? 0.2 : 0);
 }
 
 function search(query) {
-  const words = wanted(query);
+  const words = wanted(query), typed = telling(stems(query)), phrase = typed.join(" ");
   if (!words.length) return [];
-  const counts = words.map((names) => entries.map((entry) => has(entry, names)));
+  const together = standing([phrase]), patterns = words.map((names, i) => standing(names, i === words.length - 1));
+  const counts = patterns.map((pattern) => entries.map((entry) => has(entry, pattern)));
   // What few sections have says more; a word that an entry lacks has its price, and excludes nothing.
   const rare = counts.map((count) => Math.log(1 + entries.length / (1 + count.filter((x) => x > 0.35).length)));
-  const whole = rare.reduce((a, b) => a + b, 0), phrase = words.map((names) => names[0]).join(" ");
-  let found = [];
-  entries.forEach((entry, i) => {
-    let sum = 0, met = 0;
-    counts.forEach((count, w) => {
-      if (count[i] > 0) met += rare[w];
-      sum += rare[w] * count[i];
-    });
-    if (!met) return;
-    sum *= (met / whole) ** 1.5;
-    const title = wordsOf(entry.title).map(stem).filter((word) => !STOP.has(word)).join(" ").replace(/^(s?\d+ )+/, "");
-    if (words.length > 1 && entry.words.search(beginning(phrase)) >= 0) sum *= 1.15;
-    if (title === phrase) sum *= entry.address.startsWith("notebooks/") ? 4 : 2;
-    else sum *= WORTH.find(([where]) => where.test(`${entry.address} ${entry.title}`))?.[1] ?? 1;
-    found.push({ entry, score: sum });
+  const whole = rare.reduce((a, b) => a + b, 0);
+  const met = entries.map((_, i) => rare.reduce((sum, x, w) => sum + (counts[w][i] > 0 ? x : 0), 0) / whole);
+  const scores = entries.map((entry, i) => {
+    let sum = rare.reduce((all, x, w) => all + x * counts[w][i], 0) * met[i] ** 1.5;
+    if (typed.length > 1 && entry.words.search(together) >= 0) sum *= 1.15;
+    if (entry.called === phrase) return sum * (entry.address.startsWith("notebooks/") ? 4 : 2);
+    return sum * (WORTH.find(([where]) => where.test(`${entry.address} ${entry.title}`))?.[1] ?? 1);
   });
-  const least = 0.03 * Math.max(...found.map((one) => one.score));
-  found = found.filter((one) => one.score >= least);
+  const most = Math.max(1, ...scores), isWord = ({ address, target }) => target && address.startsWith("book/glossary");
   // A word of the glossary that answers in part speaks for the section that explains it.
-  for (const { entry, score } of found.filter((one) => one.entry.target && one.entry.address.startsWith("book/glossary"))) {
-    const explains = found.find((one) => one.entry.address === entry.target);
-    if (explains) explains.score += 0.3 * score;
-  }
+  entries.forEach((entry, i) => { if (isWord(entry)) scores[at.get(entry.target)] += 0.3 * scores[i]; });
   // A word of the glossary, or a name of code as it is written: first the section that explains it, then its entry.
-  const asked = words.map((names) => names[0]).filter((word) => word !== "glossary");
-  const isAsked = /^\s*(what('?s| is| are)|define|definition)\b/i.test(query);
-  const isTerm = (e) => {
-    if (!e.address.startsWith("book/glossary")) return e.title === query.trim();
-    const name = wordsOf(e.title).map(stem);
-    return name.join(" ") === asked.join(" ") || (isAsked && name.every((word) => asked.includes(word)));
-  };
-  const term = entries.find((e) => e.target !== undefined && isTerm(e));
-  if (term) {
-    const lift = (entry, score) => {
-      const already = found.find((one) => one.entry === entry);
-      if (already) already.score = score;
-      else found.push({ entry, score });
-    };
-    const explains = entries.find((e) => e.address === term.target);
-    lift(term, words.some(([word]) => word === "glossary") ? 2000 : 500);
-    if (explains) lift(explains, 1000);
+  const isAsked = /^\s*(what('?s| is| are| does| do)|define|definition|meaning|explain)\b/i.test(query);
+  const term = entries.findIndex((entry) => {
+    if (entry.target === undefined) return false;
+    if (!entry.address.startsWith("book/glossary")) return entry.title === query.trim();
+    const name = stems(entry.title).split(" "), rest = typed.filter((word) => word !== "glossary" && !name.includes(word));
+    return rest.length <= (isAsked ? name.length : 0) && name.every((word) => typed.includes(word));
+  });
+  if (term >= 0) {
+    scores[term] = (typed.includes("glossary") ? 5 : 1.5) * most;
+    if (entries[term].target) scores[at.get(entries[term].target)] = 2.5 * most;
   }
-  return found.sort((a, b) => b.score - a.score).map((one) => one.entry);
+  for (const [i, list] of asked) scores[i] += PINNED * most * Math.max(0, ...list.map((q) => shares(words.map(key), q))) ** 2;
+  const least = 0.03 * most;
+  return entries.map((entry, i) => [entry, scores[i]]).filter(([, score]) => score > least)
+    .sort((a, b) => b[1] - a[1]).map(([entry]) => entry);
 }
 
 // The words around the first place where one of the asked stands, those marked.
 function excerpt(text, words) {
-  const pattern = new RegExp(words.map((word) => beginning(word).source + "[\\p{L}\\p{N}_]*").join("|"), "giu");
-  const together = text.search(new RegExp(words.map(escaped).join("\\P{L}+"), "iu"));
+  const pattern = new RegExp(`${standing(words).source}[\\p{L}\\p{N}_]*`, "giu");
+  const together = text.search(new RegExp(words.join("\\P{L}+"), "iu"));
   const first = together >= 0 ? together : Math.max(0, text.search(pattern));
   let from = Math.max(0, first - AROUND), to = Math.min(text.length, first + AROUND * 2);
   if (from > 0) from = text.indexOf(" ", from) + 1;
@@ -142,8 +132,8 @@ function item(entry, words, root) {
 function attach(field, results, told, { root = "", most = MOST, onshow = () => {} } = {}) {
   const show = () => {
     const query = field.value, found = search(query), all = wanted(query).flat();
-    const typed = wordsOf(query).filter((word) => !STOP.has(word));
-    const marked = (entry) => (typed.some((word) => entry.words.search(beginning(word)) >= 0) ? typed : all);
+    const typed = telling(wordsOf(query).join(" "));
+    const marked = (entry) => (typed.some((word) => entry.words.search(standing([word])) >= 0) ? typed : all);
     results.replaceChildren(...found.slice(0, most).map((entry) => item(entry, marked(entry), root)));
     const count = found.length === 1 ? "1 section" : `${found.length} sections`;
     const shown = found.length > most ? `, the first ${most} shown` : "";

@@ -18,6 +18,7 @@ RIGHT = {
     "leak": "1.3 Does it peek?",
     "SpatialGatingUnit": "SpatialGatingUnit",
 }
+ASKED = yaml.safe_load((ROOT / "book" / "asked.yml").read_text(encoding="utf-8"))["asked"]
 QUERIES = yaml.safe_load((Path(__file__).parent / "queries.yml").read_text(encoding="utf-8"))
 ROW = re.compile(r"^\| `(\w+)` \| .+? \| Section (\d+\.\d+) \|", re.MULTILINE)
 RAW = re.compile(r"\\[a-z]|\$|\.ipynb|\.pdf|#@title|\{math\}")
@@ -59,7 +60,7 @@ def test_each_name_of_the_originals_leads_to_the_section_of_ours_and_then_to_its
         assert second["address"].startswith("book/from-labml.html#")
 
 
-def test_of_what_people_type_nine_in_ten_are_answered_first_and_each_is_answered(tab):
+def test_of_what_people_type_nearly_all_is_answered_first_and_each_is_answered(tab):
     search(tab, "leak")
     found = {
         asked["query"]: tab.evaluate("query => search(query).map(e => e.title)", asked["query"]) for asked in QUERIES
@@ -67,6 +68,15 @@ def test_of_what_people_type_nine_in_ten_are_answered_first_and_each_is_answered
     assert [query for query, titles in found.items() if not titles] == []
     missed = {asked["query"] for asked in QUERIES if found[asked["query"]][0] not in asked["first"]}
     assert len(missed) <= 4, missed
+
+
+def test_the_first_question_of_each_section_leads_to_it(tab):
+    search(tab, "leak")
+    asked = {questions[0]: section.replace("#", ".html#") for section, questions in ASKED.items()}
+    assert len(asked) >= 50
+    found = tab.evaluate("all => all.map(query => search(query)[0]?.address)", list(asked))
+    missed = [query for query, first in zip(asked, found, strict=True) if first != asked[query]]
+    assert len(missed) <= len(asked) / 10, missed
 
 
 def test_results_change_while_somebody_types_and_are_gone_through_by_keyboard(tab):

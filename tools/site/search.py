@@ -5,7 +5,8 @@ What is notable:
   sections' titles and prose are written to one script, ``_static/sections.js``, which the search page alone loads;
 - math, outputs and folded code stay out; of the code that is shown, its names are found;
 - a word of the glossary leads first to the section that the glossary names, and a name of the implementations from
-  which the book grew to the section of its row.
+  which the book grew to the section of its row;
+- book/asked.yml has words for the same thing, and questions that people have with the sections that answer them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import yaml
 from docutils import nodes
 from sphinx import addnodes
 
@@ -24,7 +26,8 @@ from tools.site.math import convert
 GLOSSARY, ORIGINALS, SOURCE = "book/glossary", "book/from-labml", "book/source/"
 NAME = re.compile(r"[A-Za-z_]\w{2,}")
 STRUCTURED = re.compile(r"<(mfrac|msqrt|mtable|munderover|msubsup|msup|mover)\b")
-DECLARED = "const SECTIONS = "
+DECLARED, KNOWN = "const SECTIONS = ", "const KNOWN = "
+ASKED = Path(__file__).parents[2] / "book" / "asked.yml"
 APART = (nodes.section, addnodes.desc, nodes.title, nodes.image, nodes.raw, nodes.math_block, nodes.comment)
 
 
@@ -148,10 +151,17 @@ def collect(app: Any, doctree: nodes.document, docname: str) -> None:
     app.book_sections[docname] = [title, found + named(doctree) if docname == ORIGINALS else found]
 
 
+def read(built: Path) -> dict[str, Any]:
+    """The sections of each page that an earlier build wrote."""
+    written = built / "_static" / "sections.js"
+    if not written.exists():
+        return {}
+    return dict(json.loads(written.read_text(encoding="utf-8").split("\n")[0].removeprefix(DECLARED)))
+
+
 def begin(app: Any) -> None:
     """What an earlier build wrote stands, for the pages that this one does not write."""
-    written = Path(app.outdir, "_static", "sections.js")
-    app.book_sections = json.loads(written.read_text(encoding="utf-8")[len(DECLARED) :]) if written.exists() else {}
+    app.book_sections = read(Path(app.outdir))
     app.builder.search = False  # Sphinx's own index and page
 
 
@@ -163,4 +173,7 @@ def write_sections(app: Any, error: Exception | None) -> None:
     if error is not None or app.builder.name != "html":
         return
     made = json.dumps({page: app.book_sections[page] for page in sorted(app.env.found_docs)}, ensure_ascii=False)
-    Path(app.outdir, "_static", "sections.js").write_text(f"{DECLARED}{made}\n", encoding="utf-8")
+    known = yaml.safe_load(ASKED.read_text(encoding="utf-8"))
+    known["asked"] = {section.replace("#", ".html#"): asked for section, asked in known["asked"].items()}
+    text = f"{DECLARED}{made}\n{KNOWN}{json.dumps(known, ensure_ascii=False)}\n"
+    Path(app.outdir, "_static", "sections.js").write_text(text, encoding="utf-8")

@@ -291,7 +291,7 @@ def look_first(
     vocab_size = len(corpus.vocabulary)
     few, _ = corpus.batch(2, seq_len, torch.Generator().manual_seed(0))
     for name, model in models.items():
-        screening.require_logits(f"the {name}", model, few, vocab_size)
+        require_logits(f"the {name}", model, few, vocab_size)
         one, two = (peak_memory(partial(model, few[:n])) for n in (1, 2))
         require_room(f"a step of the {name}", batch_size * (two - one))
     inputs, targets = corpus.batch(batch_size, seq_len, torch.Generator().manual_seed(0))
