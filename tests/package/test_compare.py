@@ -325,6 +325,7 @@ def recorded(small, monkeypatch):
         }  # fmt: skip
 
     monkeypatch.setattr(judging, "execute_trial", execute)
+    monkeypatch.setattr(judging, "check_leaks", lambda *_: [])  # of the models that were not trained
     return small
 
 
@@ -405,6 +406,32 @@ def test_a_leak_is_drawn(small):
         compare(lambda vocab_size: Plain(lambda x: next_token(x, 3), vocab_size), baseline, out="leaky", **small)
     assert found.value.reads.triu(1).nonzero().tolist() == [[3, 4]]
     assert Path("leaky/leaks.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("opens", [("tuning", 100), ("reported", 4)], ids=["the first run", "the last run"])
+def test_a_leak_that_opens_while_a_model_is_trained_is_found(recorded, monkeypatch, opens):
+    execute = judging.execute_trial
+
+    class Opens(Plain):
+        steps = 0
+
+        def forward(self, tokens):
+            self.leak = next_token if self.steps == 300 else lambda x: x
+            return super().forward(tokens)
+
+    def trained(study, trial, build, **options):
+        def made(*args, **sizes):
+            model = build(*args, **sizes)
+            model.steps = 300 * ((trial.role, trial.seed) == opens)
+            return model
+
+        return execute(study, trial, made, **options)
+
+    monkeypatch.setattr(judging, "execute_trial", trained)
+    monkeypatch.setattr(judging, "check_leaks", screening.check_leaks)
+    said = r"the variant, trained, leaks at length 16, .*: output 10 changes .* \(opens/leaks.png shows them\)"
+    with pytest.raises(screening.LeakError, match=said):
+        compare(lambda vocab_size: Opens(vocab_size=vocab_size), baseline, out="opens", **recorded)
 
 
 def test_a_variant_of_one_depth_says_so_and_the_half_deep_baseline_has_no_verdict(recorded):

@@ -16,7 +16,8 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import zip_longest
@@ -34,7 +35,7 @@ from .judgment import Judgment, judge, save_figure
 from .plan import FEWEST_SEEDS, FEWEST_STEPS, VERDICT_SEEDS, Plan, blocks_in, check_text, fingerprint, make_plan
 from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
-from .screening import LeakError
+from .screening import LeakError, check_leaks
 from .sides import Build, Side
 from .trials import execute_trial
 
@@ -63,8 +64,8 @@ def compare(
     """Judge a model against a baseline: at equal steps, and in equal time with the depth that suits each.
 
     It first looks for what would make the result worthless (:mod:`.screening`), times both sides in turn, says what it
-    will do and how long that takes, and then trains: rates for each side, and paired seeds. Interrupted, it goes on
-    when it is called again with the same arguments and ``out``.
+    will do and how long that takes, and then trains: rates for each side, and paired seeds. Models are asked for leaks
+    again once they are trained. Interrupted, it goes on when it is called again with the same arguments and ``out``.
 
     Args:
         build: a function that makes a module from a vocabulary size, ``"file.py:function"``, or a model's name. The
@@ -150,14 +151,10 @@ def plan_in(folder: Path, sides: dict[str, Side], text: Corpus, asked: dict[str,
             if not file.exists():
                 there = (folder / RECORDS).exists()
                 require(not there, "out", str(folder), f"{PLAN} beside {RECORDS}, or a folder without either")
-                plan = make_plan(sides, text, asked)
+                with leaks_drawn(folder):
+                    plan = make_plan(sides, text, asked)
                 folder.mkdir(parents=True, exist_ok=True)  # another process may have given up, and removed it
                 plan.write(file)
-        except LeakError as leak:
-            if leak.reads is not None:
-                draw_leak(leak.reads, folder / LEAKS)
-                raise LeakError(f"{leak} ({folder / LEAKS} shows them)", leak.reads) from None
-            raise
         finally:
             if is_new and not any((folder / name).exists() for name in (PLAN, LEAKS)):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -166,6 +163,18 @@ def plan_in(folder: Path, sides: dict[str, Side], text: Corpus, asked: dict[str,
         found = getattr(plan, name)
         require(found == value, f"{name} of {file}", found, f"{value!r}, as it was asked now; or another out")
     return plan
+
+
+@contextmanager
+def leaks_drawn(folder: Path) -> Iterator[None]:
+    """Have a leak that is found within the block drawn into a folder, and say so."""
+    try:
+        yield
+    except LeakError as leak:
+        if leak.reads is None:
+            raise
+        draw_leak(leak.reads, folder / LEAKS)
+        raise LeakError(f"{leak} ({folder / LEAKS} shows them)", leak.reads) from None
 
 
 def draw_leak(reads: Tensor, path: Path) -> None:
@@ -191,7 +200,7 @@ class Clock:
         self.plan, self.file, self.started = plan, file, time.monotonic()
         used = [0.0] * plan.processes
         for record in self.records():
-            used[record["shard"]] += record["seconds"]
+            used[record["shard"]] += record["seconds"] + record.get("asked", 0)
         self.before = plan.looked + max(used)
 
     def records(self) -> list[Record]:
@@ -270,10 +279,16 @@ def commit_here() -> str | None:
 
 def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show_progress: bool) -> Plan:
     """Choose rates, then run the seeds; the plan, with the rates, which are chosen once for all processes."""
-    clock, commit = Clock(plan, folder / RECORDS), commit_here()
+    clock, commit, made = Clock(plan, folder / RECORDS), commit_here(), dict[str, Any]()
 
     def build(name: str, *, vocab_size: int, max_seq_len: int, **options: Any) -> nn.Module:
-        return sides[name].make(vocab_size, max_seq_len, **options)
+        made.update(vocab_size=vocab_size, model=sides[name].make(vocab_size, max_seq_len, **options))
+        return made["model"]
+
+    def is_asked_again(trial: Trial) -> bool:
+        """Whether a trained model is asked for leaks: the first of each entry and role, and the last."""
+        others = [r for r in clock.records() if r["role"] == trial.role and key_of(r) == trial.entry.key]
+        return not sides[trial.entry.model].is_of_the_book and (not others or trial.seed == SEEDS[plan.seeds - 1])
 
     def execute(trial: Trial) -> None:
         if show_progress:
@@ -290,6 +305,11 @@ def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show
         except FloatingPointError as error:
             raise FloatingPointError(f"the {trial.entry.name}, seed {trial.seed}, breaks down: {error}") from error
         used = {"shard": index, "seconds": round(time.monotonic() - began, 2), "package": __version__}
+        if is_asked_again(trial):
+            began = time.monotonic()
+            with leaks_drawn(folder):
+                check_leaks(made["model"], plan.seq_len, made["vocab_size"], f"the {trial.entry.name}, trained,")
+            used["asked"] = round(time.monotonic() - began, 2)
         append_record(record | used, clock.file)
 
     def is_first_rate(trial: Trial) -> bool:

@@ -281,8 +281,10 @@ def limits(
     if seeds < plan.seeds:
         yield f"The minutes were over after {seeds} of {plan.seeds} seeds."
     if plan.variant not in model_names():
+        trained = sum("asked" in record for record in records)
+        again = f", and again on {trained} trained models" if trained else ""
         yield (
-            f"No leak was found at {plan.seq_len:,} tokens. The check ran before training, on random text: at "
+            f"No leak was found at {plan.seq_len:,} tokens. The check ran before training{again}, on random text: at "
             "every token in train mode, at many in eval mode, and between the rows of a batch."
         )
     if plan.part == "validation":
