@@ -230,6 +230,8 @@ def test_minutes_buy_steps_and_few_of_them_cost_seeds():
         assert plan.cost(plan.steps, plan.seeds) <= 60 * plan.minutes * 0.9
         assert plan.cost(plan.steps + 1, plan.seeds) > 60 * plan.minutes * 0.9
     assert planned(30, processes=2).settled().steps > found[2].steps
+    on_the_books_machine = planned(30, seconds=(0.1, 0.11, 0.052, 0.057)).settled()
+    assert (on_the_books_machine.steps // 10, on_the_books_machine.seeds) == (21, 5)  # as README says
 
 
 def test_minutes_too_few_for_anything_are_refused_with_how_many_are_needed():
