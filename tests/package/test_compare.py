@@ -556,6 +556,22 @@ def test_a_side_that_breaks_down_at_every_rate_is_given_up(recorded, monkeypatch
     assert sum(r["run"]["name"] == "variant" for r in read_records(Path("broken/records.jsonl"))) == 3
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.2], ids=["the baseline renamed", "dropout"])
+def test_an_honest_variant_passes_without_a_remark(file, dropout):
+    def honest(vocab_size, n_layers=2):
+        sizes = {"d_model": 8, "n_heads": 2, "n_layers": n_layers, "dropout": dropout}
+        return build_model("transformer", vocab_size=vocab_size, **sizes)
+
+    text, sides = (
+        load_corpus("text.txt"),
+        {"baseline": Side.of("against", baseline), "variant": Side.of("build", honest)},
+    )
+    models = {name: planning.new_model(side, len(text.vocabulary), 16) for name, side in sides.items()}
+    models["variant, half"] = honest(len(text.vocabulary), 1)
+    assert planning.look_first(sides, models, text, 16, 4) == []
+    assert len(models) == 3
+
+
 def scaled(by):
     return lambda vocab_size: Plain(lambda x: by * x, vocab_size)
 
