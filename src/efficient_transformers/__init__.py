@@ -10,7 +10,8 @@ from .layers.convolution import CausalDepthwiseConv, expand_sharing
 from .layers.family import Stack
 from .layers.gmlp import GMLPBlock, SpatialGatingUnit, TinyAttention
 from .layers.hourglass import Hourglass, build_hourglass, parse_hierarchy
-from .layers.inspection import leak_map, receptive_field, shape_trace
+from .layers.inspection import receptive_field, shape_trace
+from .layers.leaks import LeakError, check_leaks, leak_map
 from .layers.primer import (
     GatedFeedForward,
     MultiDConvHeadAttention,
@@ -59,6 +60,7 @@ __all__ = [
     "GatedFeedForward",
     "Hourglass",
     "LanguageModel",
+    "LeakError",
     "LearnedPositions",
     "LinearPoolingShortening",
     "LinearUpSampling",
@@ -80,6 +82,7 @@ __all__ = [
     "build_hourglass",
     "build_model",
     "causal_mask",
+    "check_leaks",
     "evaluate",
     "expand_sharing",
     "generate",

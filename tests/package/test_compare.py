@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from efficient_transformers import __version__, build_model, load_corpus, model_names
+from efficient_transformers import LeakError, __version__, build_model, check_leaks, load_corpus, model_names
+from efficient_transformers.layers.leaks import require_logits
 from efficient_transformers.studies import compare as judging
 from efficient_transformers.studies import judgment, screening
 from efficient_transformers.studies import plan as planning
@@ -53,7 +54,7 @@ def next_token(x, at=10):
 @pytest.mark.parametrize("name", model_names())
 def test_no_model_of_the_book_leaks(name):
     sizes = {"d_model": 16, "n_heads": 2, "max_seq_len": 2 * T}
-    for remark in screening.check_leaks(build_model(name, vocab_size=V, **sizes), T, V):
+    for remark in check_leaks(build_model(name, vocab_size=V, **sizes), T, V):
         assert remark.startswith("It does not read")
 
 
@@ -70,7 +71,7 @@ def test_no_model_of_the_book_leaks(name):
 )
 def test_a_leak_is_refused_with_its_place(leak, said):
     with pytest.raises(ValueError, match=said):
-        screening.check_leaks(Plain(leak), T, V)
+        check_leaks(Plain(leak), T, V)
 
 
 def test_a_leak_of_eval_mode_alone_is_refused():
@@ -80,7 +81,7 @@ def test_a_leak_of_eval_mode_alone_is_refused():
             return self.output(x if self.training else next_token(x))
 
     with pytest.raises(ValueError, match="in eval mode: output 10 changes"):
-        screening.check_leaks(Sly(), T, V)
+        check_leaks(Sly(), T, V)
 
 
 def test_a_model_that_remembers_is_refused_as_such():
@@ -91,7 +92,7 @@ def test_a_model_that_remembers_is_refused_as_such():
             return self.output(x * self.calls)
 
     with pytest.raises(ValueError, match="in train mode, of the same text is 'others the second time'"):
-        screening.check_leaks(Remembers(), T, V)
+        check_leaks(Remembers(), T, V)
 
 
 def test_rounding_in_float32_is_no_leak_and_is_said():
@@ -102,7 +103,7 @@ def test_rounding_in_float32_is_no_leak_and_is_said():
             ]
             return self.output(x.to(self.output.weight.dtype))
 
-    remarks = screening.check_leaks(Single(), T, V)
+    remarks = check_leaks(Single(), T, V)
     assert remarks[0].startswith("It computes in less than float64")
 
 
@@ -144,7 +145,7 @@ def test_matrices_that_lose_the_decay_are_remarked():
 )
 def test_what_makes_no_logits_is_refused(model, error, said):
     with pytest.raises(error, match=said):
-        screening.require_logits("mine", model(), torch.zeros(2, T, dtype=torch.int64), V)
+        require_logits("mine", model(), torch.zeros(2, T, dtype=torch.int64), V)
 
 
 def test_multiply_adds_of_a_strange_module_are_counted():
@@ -319,7 +320,8 @@ def recorded(small, monkeypatch):
         lead = 0.05 * entry.name.startswith("variant") + 0.01 * (len(entry.options) > 0)
         loss = 2 - lead + 0.1 * math.log(rate / 5e-3) ** 2 + 0.003 * math.sin(100 * trial.seed + len(entry.label))
         scored = {"loss": loss, "blocks": [loss, loss]}
-        parameters = effective_parameters(build(entry.model, vocab_size=V, max_seq_len=16, **entry.options))
+        known = len(load_corpus(entry.corpus).vocabulary)
+        parameters = effective_parameters(build(entry.model, vocab_size=known, max_seq_len=16, **entry.options))
         return {
             "protocol": 3, "role": trial.role, "run": trial.describe(), "validation": scored, "test": scored,
             "metrics": [{"seconds": 5.0}], "parameters": parameters,
@@ -327,7 +329,7 @@ def recorded(small, monkeypatch):
         }  # fmt: skip
 
     monkeypatch.setattr(judging, "execute_trial", execute)
-    monkeypatch.setattr(judging, "check_leaks", lambda *_: [])  # of the models that were not trained
+    monkeypatch.setattr(judging, "look_for_leaks", lambda *_: [])  # of the models that were not trained
     return small
 
 
@@ -402,9 +404,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_card(recorded):
 
 
 def test_a_leak_is_drawn(small):
-    with pytest.raises(
-        screening.LeakError, match=r"output 3 changes with token 4 .* \(leaky/leaks.png shows them\)"
-    ) as found:
+    with pytest.raises(LeakError, match=r"output 3 changes with token 4; .* \(leaky/leaks.png shows them\)") as found:
         compare(lambda vocab_size: Plain(lambda x: next_token(x, 3), vocab_size), baseline, out="leaky", **small)
     assert found.value.reads.triu(1).nonzero().tolist() == [[3, 4]]
     assert Path("leaky/leaks.png").read_bytes().startswith(b"\x89PNG")
@@ -430,9 +430,9 @@ def test_a_leak_that_opens_while_a_model_is_trained_is_found(recorded, monkeypat
         return execute(study, trial, made, **options)
 
     monkeypatch.setattr(judging, "execute_trial", trained)
-    monkeypatch.setattr(judging, "check_leaks", screening.check_leaks)
+    monkeypatch.setattr(judging, "look_for_leaks", planning.look_for_leaks)
     said = r"the variant, trained, leaks at length 16, .*: output 10 changes .* \(opens/leaks.png shows them\)"
-    with pytest.raises(screening.LeakError, match=said):
+    with pytest.raises(LeakError, match=said):
         compare(lambda vocab_size: Opens(vocab_size=vocab_size), baseline, out="opens", **recorded)
 
 
@@ -524,7 +524,7 @@ def test_a_half_that_is_no_half_is_left_out_and_twice_the_size_stands_beside_the
     assert (
         "- The variant is as large with half the layers: n_layers does nothing, and the half is left out." in found.card
     )
-    assert " | yes, with 75% more parameters |" in found.card.splitlines()[4]
+    assert " | yes, with 87% more parameters |" in found.card.splitlines()[4]
 
 
 def test_a_loss_that_is_not_finite_is_said_with_the_step_of_the_variants_own_training(file):
@@ -609,9 +609,9 @@ def test_a_leak_of_half_the_depth_or_of_the_baseline_is_refused_too(small):
     def leaky(vocab_size):
         return Plain(lambda x: next_token(x, 3), vocab_size)
 
-    with pytest.raises(screening.LeakError, match="the variant, half leaks at length 16"):
+    with pytest.raises(LeakError, match="the variant, half leaks at length 16"):
         compare(of_half, baseline, out="half", **small)
-    with pytest.raises(screening.LeakError, match="the baseline leaks at length 16"):
+    with pytest.raises(LeakError, match="the baseline leaks at length 16"):
         compare("mine.py:build", leaky, out="theirs", **small)
 
 

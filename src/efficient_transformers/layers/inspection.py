@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,57 +12,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ..checks import require, require_int, require_module
+from ..checks import require, require_module
 from ..tables import aligned
-
-
-@torch.inference_mode(False)  # a caller who had turned gradients off gets them here
-@torch.enable_grad()
-def leak_map(module: nn.Module, seq_len: int, seed: int = 0) -> Tensor:
-    r"""Which inputs each output depends on: the largest :math:`|\partial y_t / \partial x_s|`, by autograd.
-
-    The maximum is over the channels of :math:`x_s` and over a few random inputs; :math:`y_t` is a random
-    projection of the output's channels. Where there is no path from :math:`s` to :math:`t`, the value is exactly
-    0; a causal module has zeros above the diagonal, but for a product by :func:`fft_product`, whose rounding is
-    everywhere. The weights are perturbed a little, so that one that starts
-    at zero hides no path.
-
-    Args:
-        module: ``[batch, seq, d_model]`` to ``[batch, seq, ...]``, with an attribute ``d_model``; a language model,
-            which is a module with an ``embedding``, a ``body`` and a ``norm``, is entered after its embedding.
-        seq_len: length of the random inputs.
-        seed: of the inputs and the projection.
-
-    Returns:
-        float64 ``[seq, seq]``: row :math:`t` for the output, column :math:`s` for the input.
-
-    Raises:
-        TypeError: if ``module`` is not a module, or ``seq_len`` not an int.
-        ValueError: if it has no ``d_model``, has an ``embedding`` and no ``body``, or ``seq_len < 1``.
-
-    The book builds it as ``influence``.
-    """
-    require_module("module", module)
-    channels: Any = getattr(module, "d_model", None)
-    require(isinstance(channels, int), "module", type(module).__name__, "one with d_model, the number of its channels")
-    require_int("seq_len", seq_len, at_least=1)
-    exact = copy.deepcopy(module).double().cpu().eval()
-    function: Callable[[Tensor], Tensor] = exact
-    if hasattr(exact, "embedding"):
-        parts = all(isinstance(getattr(exact, name, None), nn.Module) for name in ("body", "norm"))
-        expected = "one with a body and a norm, if it has an embedding: it is entered between these"
-        require(parts, "module", type(module).__name__, expected)
-        function = nn.Sequential(exact.body, exact.norm)  # type: ignore[arg-type]
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for p in exact.parameters():
-            p.add_(torch.randn(p.shape, generator=generator, dtype=torch.float64), alpha=0.01)
-    shape = (8, seq_len, channels)
-    x = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)  # (B, T, D)
-    y = function(x).flatten(2)  # (B, T, ...)
-    y = y @ torch.randn(y.shape[2], generator=generator, dtype=torch.float64)  # (B, T)
-    rows = [torch.autograd.grad(y[:, t].sum(), x, retain_graph=True)[0] for t in range(seq_len)]
-    return torch.stack([row.abs().amax(dim=(0, 2)) for row in rows])
+from .leaks import leak_map
 
 
 def receptive_field(module: nn.Module, seq_len: int) -> int:

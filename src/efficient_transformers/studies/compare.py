@@ -29,13 +29,23 @@ from torch import Tensor, nn
 from .. import __version__
 from ..checks import require, require_int, require_known, require_number
 from ..files import locked
+from ..layers.leaks import LeakError
 from ..training.corpus import Corpus, load_corpus
 from ..training.loop import Optimizer
 from .judgment import Judgment, judge, save_figure
-from .plan import FEWEST_SEEDS, FEWEST_STEPS, VERDICT_SEEDS, Plan, blocks_in, check_text, fingerprint, make_plan
+from .plan import (
+    FEWEST_SEEDS,
+    FEWEST_STEPS,
+    VERDICT_SEEDS,
+    Plan,
+    blocks_in,
+    check_text,
+    fingerprint,
+    look_for_leaks,
+    make_plan,
+)
 from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
-from .screening import LeakError, check_leaks
 from .sides import Build, Side
 from .trials import execute_trial
 
@@ -129,7 +139,7 @@ def compare(
     plan = plan_in(folder, sides, text, asked)
     if show_progress:
         print(plan, *plan.remarks, sep="\n", flush=True)
-    plan = carry_out(plan, sides, folder, index, show_progress)
+    plan = carry_out(plan, sides, text, folder, index, show_progress)
     judgment = judge(plan, read_records(folder / RECORDS))
     judgment.save(folder)
     if show_progress:
@@ -277,13 +287,13 @@ def commit_here() -> str | None:
         return None
 
 
-def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show_progress: bool) -> Plan:
+def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, index: int, show_progress: bool) -> Plan:
     """Choose rates, then run the seeds; the plan, with the rates, which are chosen once for all processes."""
-    clock, commit, made = Clock(plan, folder / RECORDS), commit_here(), dict[str, Any]()
+    clock, commit, made = Clock(plan, folder / RECORDS), commit_here(), list[nn.Module]()
 
     def build(name: str, *, vocab_size: int, max_seq_len: int, **options: Any) -> nn.Module:
-        made.update(vocab_size=vocab_size, model=sides[name].make(vocab_size, max_seq_len, **options))
-        return made["model"]
+        made[:] = [sides[name].make(vocab_size, max_seq_len, **options)]
+        return made[0]
 
     def is_asked_again(trial: Trial) -> bool:
         """Whether a trained model is asked for leaks: the first of each entry and role, and the last."""
@@ -308,7 +318,7 @@ def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show
         if is_asked_again(trial):
             began = time.monotonic()
             with leaks_drawn(folder):
-                check_leaks(made["model"], plan.seq_len, made["vocab_size"], f"the {trial.entry.name}, trained,")
+                look_for_leaks(f"the {trial.entry.name}, trained,", made[0], text, plan.seq_len)
             used["asked"] = round(time.monotonic() - began, 2)
         append_record(record | used, clock.file)
 

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from ..checks import require, require_module
 from ..files import write_text
+from ..layers.leaks import Probe, check_leaks, require_logits
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts
 from ..training.loop import Optimizer, TrainingConfig, train
@@ -35,6 +36,7 @@ from .sides import Side
 
 SHORTEST = 4096  # tokens of a part of the text
 LARGEST = 2**14  # vocabulary: the logits of many more are too much for memory, and for an afternoon
+TEXT = 1_000_000  # tokens of it in which a leak is looked for
 BLOCKS, SHORT = 56, 10.0  # of text that each score is of, a quarter of them in fewer minutes, or than ENOUGH_STEPS
 FEWEST_SEEDS, VERDICT_SEEDS = 2, 3  # that have a spread; that a verdict takes: two, each luckily tuned, agree too often
 FEWEST_STEPS, ENOUGH_STEPS = 20, 200  # below which nothing is judged; below which more than three seeds are given up
@@ -288,11 +290,11 @@ def look_first(
     inputs, targets = corpus.batch(batch_size, seq_len, torch.Generator().manual_seed(0))
     remarks: list[str] = []
     for name, model in models.items():
-        screening.require_logits(f"the {name}", model, inputs, vocab_size)
+        require_logits(f"the {name}", model, inputs, vocab_size)
         trainable = any(p.requires_grad for p in model.parameters())
         require(trainable, f"the {name}", "a model without parameters to train", "one that can be trained")
         if not sides[name.removesuffix(", half")].is_of_the_book:
-            noticed = screening.check_leaks(model, seq_len, vocab_size, f"the {name}")
+            noticed = look_for_leaks(f"the {name}", model, corpus, seq_len)
             noticed += screening.check_start(model, inputs, targets, vocab_size, f"the {name}")
             remarks += noticed if name == "variant" else []
     for name in [name for name in models if name.endswith(", half")]:
@@ -309,6 +311,11 @@ def look_first(
             "Multiply-adds are those of matrix products, convolutions and attention; nothing else is counted."
         )
     return remarks
+
+
+def look_for_leaks(what: str, model: nn.Module, corpus: Corpus, seq_len: int) -> list[str]:
+    """:func:`check_leaks`, with the beginning of the text that is trained on."""
+    return check_leaks(model, seq_len, len(corpus.vocabulary), what, corpus.train[:TEXT].long())
 
 
 def new_model(side: Side, vocab_size: int, seq_len: int) -> nn.Module:
@@ -351,8 +358,8 @@ def fingerprint(side: Side, vocab_size: int, seq_len: int) -> str | None:
     if side.checksum is not None or side.is_of_the_book:
         return side.checksum
     model, tokens = new_model(side, vocab_size, seq_len), torch.arange(seq_len)[None] % vocab_size  # (1, T)
-    screening.require_logits(f"what {side.source} makes", model, tokens, vocab_size)
-    last = screening.Probe(model, vocab_size, seq_len, training=False)(tokens)[0, -1]  # (V,)
+    require_logits(f"what {side.source} makes", model, tokens, vocab_size)
+    last = Probe(model, vocab_size, seq_len, training=False)(tokens)[0, -1]  # (V,)
     digest = hashlib.sha256(repr(model).encode())
     digest.update(" ".join(f"{logit:.4f}" for logit in last.tolist()).encode())
     return digest.hexdigest()

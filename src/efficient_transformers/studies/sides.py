@@ -22,6 +22,7 @@ from typing import Any
 from torch import nn
 
 from ..checks import require
+from ..layers.leaks import logits_of
 from ..models import build_model, model_names
 
 Build = Callable[..., nn.Module]
@@ -96,9 +97,12 @@ class Side:
         if self.is_of_the_book or "max_seq_len" in inspect.signature(self.build).parameters:
             options["max_seq_len"] = max_seq_len
         try:
-            return self.build(vocab_size, **options)
+            model = self.build(vocab_size, **options)
         except Exception as error:
             raise ValueError(f"{self.source} fails: {type(error).__name__}: {error}") from error
+        if isinstance(model, nn.Module) and not self.is_of_the_book:
+            model.register_forward_hook(lambda module, args, output: logits_of(output))
+        return model
 
 
 def build_named(model: str, vocab_size: int, **options: Any) -> nn.Module:

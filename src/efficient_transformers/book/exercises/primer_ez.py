@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...checks import SHORT
 from ...layers.family import parameter_count
-from ...layers.inspection import leak_map
+from ...layers.leaks import leak_map
 from ...models import LanguageModel
 from .checking import WrongAnswerError, as_number, compare, drawn, exercise, expect, show_leaks, stopped
 from .numbers import Field, Mistake, Numbers, Question, question

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ...layers.attention import MultiHeadAttention, causal_mask, rotate
 from ...layers.family import parameter_count
-from ...layers.inspection import leak_map
+from ...layers.leaks import leak_map
 from ...models import LanguageModel, build_model
 from .checking import close, compare, exercise, expect, no_leak
 from .numbers import Field, Mistake, Numbers, Question, question

@@ -14,6 +14,7 @@ from ...layers.attention import MultiHeadAttention
 from ...layers.cache import Cache
 from ...layers.family import Stack, parameter_count
 from ...layers.gmlp import SpatialGatingUnit
+from ...layers.leaks import LeakError, Probe, check_leaks
 from ...layers.resampling import Shortening
 from ...layers.transformer import FeedForward, TransformerLayer
 from ...models import LanguageModel, build_model, initialize
@@ -34,15 +35,14 @@ def expect_honest(model: Any) -> None:
     """Raise WrongAnswerError, after the leak map, for a model that makes no logits, leaks, or decodes to others."""
     tokens = torch.randint(V, (2, T), generator=torch.Generator().manual_seed(0))
     try:
-        screening.require_logits("your model", model, tokens, V)
-        screening.check_leaks(model, T, V, "your model")
-    except screening.LeakError as leak:
+        check_leaks(model, T, V, "your model")
+    except LeakError as leak:
         if leak.reads is not None:
             show_leaks("your variant", leak.reads.double())
         expect(False, str(leak))
     except (TypeError, ValueError) as error:
         expect(False, str(error))
-    model = screening.Probe(model, V, T, training=False).model  # a copy whose weights have moved: none is zero
+    model = Probe(model, V, T, training=False).model  # a copy whose weights have moved: none is zero
     cache = Cache(2)
     try:
         pieces = [model(piece, cache) for piece in torch.split(tokens, [5, 1, 1, T - 7], dim=1)]
@@ -115,7 +115,8 @@ def mix_by_yourself(answer: Callable[[int], Any]) -> str:
     initialize(body)
     model = LanguageModel(body, vocab_size=V, d_model=64, max_seq_len=2 * T)
     expect_honest(model)
-    reads = screening.Probe(model, V, T, training=False).dependence(T)
+    probe = Probe(model, V, T, training=False)
+    reads = probe.dependence(probe.text(1, T))
     far = max(int(t - s) for t, s in reads.nonzero().tolist())
     expect(far > 0, "no output reads an earlier token: your module does not mix")
     size, attention = parameter_count(mixers[0]), parameter_count(MultiHeadAttention(64, 4))
