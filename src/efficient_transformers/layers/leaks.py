@@ -1,10 +1,10 @@
 """What each output of a model reads, found by running it: the check that a causal model is one.
 
 What is notable:
-- :func:`check_leaks` changes tokens: an output that changes with a later token, or with another row, has read it;
+- ``check_leaks`` changes tokens: an output that changes with a later token, or with another row, has read it;
 - every place is asked at the trained length, many at twice that; in both modes, where they give other logits;
 - of a text each pair of neighbors is asked as well, since a leak may open after a pair that random tokens seldom have;
-- :func:`leak_map` asks autograd instead, and so finds a path where the change is small;
+- ``leak_map`` asks autograd instead, and so finds a path where the change is small;
 - weights are moved a little first, so that a matrix that starts at zero hides nothing.
 """
 
