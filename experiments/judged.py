@@ -3,11 +3,18 @@
     python experiments/judged.py                 # all that is missing; can be stopped and started again
     python experiments/judged.py --shard 0/2     # half of it
 
+Declared before any of them was run: 60 trials of the baseline against itself and 20 of Primer EZ, once each, numbered
+from 100 on. A trial's number gives the seeds of its sides' starts. A baseline told apart from itself is a false
+verdict; "no verdict" is none. Their rates, at equal steps and in equal time, are reported with intervals, whatever
+they are; of 60, at most 6 are expected to be false.
+
 What is notable:
 - a side that is the baseline still starts from other weights, so that its runs are others;
-- each trial is a whole comparison, with all that the command does;
-- Primer EZ gets minutes for some hundred steps, at one depth: to try half of it too would take twice as long;
-- the record of a trial has what was found and what it took; nothing is tried twice.
+- each trial is a whole comparison, with all that the command does; steps and seeds are given, so that it ends alike on
+  a busy machine, though perhaps without a verdict in equal time;
+- Primer EZ is tried at one depth: to try half of it too would take twice as long;
+- the record of a trial has what was found and what it took; nothing is tried twice;
+- `judged.jsonl` beside it has 20 and 10 trials by the rule of before, whose intervals left the choice of a rate out.
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from running import commit_of_code
 from studies import parse_shard
 from torch import nn
 
@@ -29,10 +37,10 @@ from efficient_transformers.studies.compare import PLAN, RECORDS, compare
 from efficient_transformers.studies.plan import Plan
 from efficient_transformers.studies.records import Record, environment, read_records, record_once
 
-RESULTS = Path(__file__).parent / "results" / "own" / "judged.jsonl"
+RESULTS = Path(__file__).parent / "results" / "own" / "verdicts.jsonl"
 SIZES = {"d_model": 64, "n_heads": 2, "max_seq_len": 64}
-MINUTES = {"null": 2.0, "power": 5.0}
-TRIALS = {"null": 20, "power": 10}
+STEPS, SEEDS = {"null": 100, "power": 300}, 3
+TRIALS = {"null": range(100, 160), "power": range(100, 120)}
 VARIANTS = {"null": "transformer", "power": "primer-ez"}
 
 
@@ -49,30 +57,33 @@ def starting_anew(model: str, number: int, *, of_one_depth: bool) -> Callable[..
     return whole if of_one_depth else build
 
 
-def execute(run: Record) -> Record:
-    """One trial: what was planned, found and used."""
+def execute(run: Record, commit: str) -> Record:
+    """One trial: what was found and used."""
     kind, number = run["kind"], run["number"]
     ours = starting_anew(VARIANTS[kind], 2 * number + 1, of_one_depth=kind == "power")
     theirs = starting_anew("transformer", 2 * number + 2, of_one_depth=kind == "power")
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
-        found = compare(ours, theirs, minutes=run["minutes"], out=folder, seq_len=64, batch_size=8, show_progress=False)
+        sizes = {name: run[name] for name in ("steps", "seeds", "seq_len", "batch_size")}
+        found = compare(ours, theirs, out=folder, show_progress=False, **sizes)
         used = (time.monotonic() - started) / 60
         plan = Plan.read(Path(folder) / PLAN)
         runs = len(read_records(Path(folder) / RECORDS))
     comparisons = {question: asdict(comparison) for question, comparison in found.comparisons.items()}
-    planned = {"steps": plan.steps, "seeds": plan.seeds, "minutes": round(used, 3), "runs": runs}
-    return {"run": run, **planned, "found": comparisons, "verdicts": found.verdicts} | environment()
+    did = {"commit": commit, "minutes": round(used, 3), "runs": runs, "rates": plan.rates}
+    return {"run": run, **did, "found": comparisons, "verdicts": found.verdicts} | environment()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shard", type=parse_shard, default=(0, 1), help="i/n: the i-th of n parts, counting from 0")
     part, parts = parser.parse_args().shard
-    trials = [(kind, number) for kind, count in TRIALS.items() for number in range(count)]
+    trials = [(kind, number) for kind, numbers in TRIALS.items() for number in numbers]
+    counts = {"seeds": SEEDS, "sizes": SIZES, "seq_len": 64, "batch_size": 8}
+    commit = commit_of_code()
     for kind, number in trials[part::parts]:
-        run = {"kind": kind, "number": number, "minutes": MINUTES[kind], "sizes": SIZES, "seq_len": 64, "batch_size": 8}
-        record_once(run, RESULTS, partial(execute, run), name=f"{kind} {number}", wait=False)
+        run = {"kind": kind, "number": number, "steps": STEPS[kind], **counts}
+        record_once(run, RESULTS, partial(execute, run, commit), name=f"{kind} {number}", wait=False)
 
 
 if __name__ == "__main__":

@@ -231,6 +231,8 @@ def test_minutes_buy_steps_and_few_of_them_cost_seeds():
         assert plan.cost(plan.steps, plan.seeds) <= 60 * plan.minutes * 0.9
         assert plan.cost(plan.steps + 1, plan.seeds) > 60 * plan.minutes * 0.9
     assert planned(30, processes=2).settled().steps > found[2].steps
+    on_the_books_machine = planned(30, seconds=(0.1, 0.11, 0.052, 0.057)).settled()
+    assert (on_the_books_machine.steps // 10, on_the_books_machine.seeds) == (21, 5)  # as README says
 
 
 def test_minutes_too_few_for_anything_are_refused_with_how_many_are_needed():
@@ -318,7 +320,8 @@ def recorded(small, monkeypatch):
         lead = 0.05 * entry.name.startswith("variant") + 0.01 * (len(entry.options) > 0)
         loss = 2 - lead + 0.1 * math.log(rate / 5e-3) ** 2 + 0.003 * math.sin(100 * trial.seed + len(entry.label))
         scored = {"loss": loss, "blocks": [loss, loss]}
-        parameters = effective_parameters(build(entry.model, vocab_size=V, max_seq_len=16, **entry.options))
+        known = len(load_corpus(entry.corpus).vocabulary)
+        parameters = effective_parameters(build(entry.model, vocab_size=known, max_seq_len=16, **entry.options))
         return {
             "protocol": 3, "role": trial.role, "run": trial.describe(), "validation": scored, "test": scored,
             "metrics": [{"seconds": 5.0}], "parameters": parameters,
@@ -326,6 +329,7 @@ def recorded(small, monkeypatch):
         }  # fmt: skip
 
     monkeypatch.setattr(judging, "execute_trial", execute)
+    monkeypatch.setattr(judging, "look_for_leaks", lambda *_: [])  # of the models that were not trained
     return small
 
 
@@ -404,6 +408,32 @@ def test_a_leak_is_drawn(small):
         compare(lambda vocab_size: Plain(lambda x: next_token(x, 3), vocab_size), baseline, out="leaky", **small)
     assert found.value.reads.triu(1).nonzero().tolist() == [[3, 4]]
     assert Path("leaky/leaks.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("opens", [("tuning", 100), ("reported", 4)], ids=["the first run", "the last run"])
+def test_a_leak_that_opens_while_a_model_is_trained_is_found(recorded, monkeypatch, opens):
+    execute = judging.execute_trial
+
+    class Opens(Plain):
+        steps = 0
+
+        def forward(self, tokens):
+            self.leak = next_token if self.steps == 300 else lambda x: x
+            return super().forward(tokens)
+
+    def trained(study, trial, build, **options):
+        def made(*args, **sizes):
+            model = build(*args, **sizes)
+            model.steps = 300 * ((trial.role, trial.seed) == opens)
+            return model
+
+        return execute(study, trial, made, **options)
+
+    monkeypatch.setattr(judging, "execute_trial", trained)
+    monkeypatch.setattr(judging, "look_for_leaks", planning.look_for_leaks)
+    said = r"the variant, trained, leaks at length 16, .*: output 10 changes .* \(opens/leaks.png shows them\)"
+    with pytest.raises(LeakError, match=said):
+        compare(lambda vocab_size: Opens(vocab_size=vocab_size), baseline, out="opens", **recorded)
 
 
 def test_a_variant_of_one_depth_says_so_and_the_half_deep_baseline_has_no_verdict(recorded):
@@ -494,7 +524,7 @@ def test_a_half_that_is_no_half_is_left_out_and_twice_the_size_stands_beside_the
     assert (
         "- The variant is as large with half the layers: n_layers does nothing, and the half is left out." in found.card
     )
-    assert " | yes, with 75% more parameters |" in found.card.splitlines()[4]
+    assert " | yes, with 87% more parameters |" in found.card.splitlines()[4]
 
 
 def test_a_loss_that_is_not_finite_is_said_with_the_step_of_the_variants_own_training(file):
@@ -524,6 +554,22 @@ def test_a_side_that_breaks_down_at_every_rate_is_given_up(recorded, monkeypatch
     with pytest.raises(FloatingPointError, match=r"the variant breaks down at every rate; .* step 9 is nan"):
         compare("mine.py:build", baseline, out="broken", **recorded)
     assert sum(r["run"]["name"] == "variant" for r in read_records(Path("broken/records.jsonl"))) == 3
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2], ids=["the baseline renamed", "dropout"])
+def test_an_honest_variant_passes_without_a_remark(file, dropout):
+    def honest(vocab_size, n_layers=2):
+        sizes = {"d_model": 8, "n_heads": 2, "n_layers": n_layers, "dropout": dropout}
+        return build_model("transformer", vocab_size=vocab_size, **sizes)
+
+    text, sides = (
+        load_corpus("text.txt"),
+        {"baseline": Side.of("against", baseline), "variant": Side.of("build", honest)},
+    )
+    models = {name: planning.new_model(side, len(text.vocabulary), 16) for name, side in sides.items()}
+    models["variant, half"] = honest(len(text.vocabulary), 1)
+    assert planning.look_first(sides, models, text, 16, 4) == []
+    assert len(models) == 3
 
 
 def scaled(by):

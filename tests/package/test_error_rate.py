@@ -89,6 +89,15 @@ def test_a_true_lead_is_found(trials):
     assert share(trials, lambda models: five(models, lead=0.056)[0].told_apart) == 1
 
 
+@pytest.mark.parametrize(("lead", "least", "most"), [(0.03, 0.92, 0.98), (0.02, 0.55, 0.7), (0.01, 0.1, 0.19)])
+def test_the_two_questions_of_a_card_find_what_the_readme_says(trials, lead, least, most):
+    def found(models):
+        pairs = {ours: (models[ours].reported(lead), models[ours - 1].reported()) for ours in (1, 3)}
+        return compare(pairs)[1].told_apart
+
+    assert least <= share(trials[:400], found) <= most
+
+
 def test_half_of_the_pairs_without_a_difference_are_as_good(trials):
     reach = [max(-one.low, one.high) for models in trials for one in five(models)]
     assert np.median(reach) == pytest.approx(ALIKE, abs=0.001)

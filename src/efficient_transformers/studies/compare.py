@@ -16,7 +16,8 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import zip_longest
@@ -32,7 +33,17 @@ from ..layers.leaks import LeakError
 from ..training.corpus import Corpus, load_corpus
 from ..training.loop import Optimizer
 from .judgment import Judgment, judge, save_figure
-from .plan import FEWEST_SEEDS, FEWEST_STEPS, VERDICT_SEEDS, Plan, blocks_in, check_text, fingerprint, make_plan
+from .plan import (
+    FEWEST_SEEDS,
+    FEWEST_STEPS,
+    VERDICT_SEEDS,
+    Plan,
+    blocks_in,
+    check_text,
+    fingerprint,
+    look_for_leaks,
+    make_plan,
+)
 from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials
 from .records import Record, append_record, claimed, read_records, recorded
 from .sides import Build, Side
@@ -63,8 +74,8 @@ def compare(
     """Judge a model against a baseline: at equal steps, and in equal time with the depth that suits each.
 
     It first looks for what would make the result worthless (:mod:`.screening`), times both sides in turn, says what it
-    will do and how long that takes, and then trains: rates for each side, and paired seeds. Interrupted, it goes on
-    when it is called again with the same arguments and ``out``.
+    will do and how long that takes, and then trains: rates for each side, and paired seeds. Models are asked for leaks
+    again once they are trained. Interrupted, it goes on when it is called again with the same arguments and ``out``.
 
     Args:
         build: a function that makes a module from a vocabulary size, ``"file.py:function"``, or a model's name. The
@@ -128,7 +139,7 @@ def compare(
     plan = plan_in(folder, sides, text, asked)
     if show_progress:
         print(plan, *plan.remarks, sep="\n", flush=True)
-    plan = carry_out(plan, sides, folder, index, show_progress)
+    plan = carry_out(plan, sides, text, folder, index, show_progress)
     judgment = judge(plan, read_records(folder / RECORDS))
     judgment.save(folder)
     if show_progress:
@@ -150,14 +161,10 @@ def plan_in(folder: Path, sides: dict[str, Side], text: Corpus, asked: dict[str,
             if not file.exists():
                 there = (folder / RECORDS).exists()
                 require(not there, "out", str(folder), f"{PLAN} beside {RECORDS}, or a folder without either")
-                plan = make_plan(sides, text, asked)
+                with leaks_drawn(folder):
+                    plan = make_plan(sides, text, asked)
                 folder.mkdir(parents=True, exist_ok=True)  # another process may have given up, and removed it
                 plan.write(file)
-        except LeakError as leak:
-            if leak.reads is not None:
-                draw_leak(leak.reads, folder / LEAKS)
-                raise LeakError(f"{leak} ({folder / LEAKS} shows them)", leak.reads) from None
-            raise
         finally:
             if is_new and not any((folder / name).exists() for name in (PLAN, LEAKS)):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -166,6 +173,18 @@ def plan_in(folder: Path, sides: dict[str, Side], text: Corpus, asked: dict[str,
         found = getattr(plan, name)
         require(found == value, f"{name} of {file}", found, f"{value!r}, as it was asked now; or another out")
     return plan
+
+
+@contextmanager
+def leaks_drawn(folder: Path) -> Iterator[None]:
+    """Have a leak that is found within the block drawn into a folder, and say so."""
+    try:
+        yield
+    except LeakError as leak:
+        if leak.reads is None:
+            raise
+        draw_leak(leak.reads, folder / LEAKS)
+        raise LeakError(f"{leak} ({folder / LEAKS} shows them)", leak.reads) from None
 
 
 def draw_leak(reads: Tensor, path: Path) -> None:
@@ -191,7 +210,7 @@ class Clock:
         self.plan, self.file, self.started = plan, file, time.monotonic()
         used = [0.0] * plan.processes
         for record in self.records():
-            used[record["shard"]] += record["seconds"]
+            used[record["shard"]] += record["seconds"] + record.get("asked", 0)
         self.before = plan.looked + max(used)
 
     def records(self) -> list[Record]:
@@ -268,12 +287,18 @@ def commit_here() -> str | None:
         return None
 
 
-def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show_progress: bool) -> Plan:
+def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, index: int, show_progress: bool) -> Plan:
     """Choose rates, then run the seeds; the plan, with the rates, which are chosen once for all processes."""
-    clock, commit = Clock(plan, folder / RECORDS), commit_here()
+    clock, commit, made = Clock(plan, folder / RECORDS), commit_here(), list[nn.Module]()
 
     def build(name: str, *, vocab_size: int, max_seq_len: int, **options: Any) -> nn.Module:
-        return sides[name].make(vocab_size, max_seq_len, **options)
+        made[:] = [sides[name].make(vocab_size, max_seq_len, **options)]
+        return made[0]
+
+    def is_asked_again(trial: Trial) -> bool:
+        """Whether a trained model is asked for leaks: the first of each entry and role, and the last."""
+        others = [r for r in clock.records() if r["role"] == trial.role and key_of(r) == trial.entry.key]
+        return not sides[trial.entry.model].is_of_the_book and (not others or trial.seed == SEEDS[plan.seeds - 1])
 
     def execute(trial: Trial) -> None:
         if show_progress:
@@ -290,6 +315,11 @@ def carry_out(plan: Plan, sides: dict[str, Side], folder: Path, index: int, show
         except FloatingPointError as error:
             raise FloatingPointError(f"the {trial.entry.name}, seed {trial.seed}, breaks down: {error}") from error
         used = {"shard": index, "seconds": round(time.monotonic() - began, 2), "package": __version__}
+        if is_asked_again(trial):
+            began = time.monotonic()
+            with leaks_drawn(folder):
+                look_for_leaks(f"the {trial.entry.name}, trained,", made[0], text, plan.seq_len)
+            used["asked"] = round(time.monotonic() - began, 2)
         append_record(record | used, clock.file)
 
     def is_first_rate(trial: Trial) -> bool:

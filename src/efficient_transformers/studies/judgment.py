@@ -281,9 +281,12 @@ def limits(
     if seeds < plan.seeds:
         yield f"The minutes were over after {seeds} of {plan.seeds} seeds."
     if plan.variant not in model_names():
+        trained = sum("asked" in record for record in records)
+        again = f"training and again on {trained} trained models, on random tokens and on the text"
         yield (
-            f"No leak was found at {plan.seq_len:,} tokens. The check ran before training, on random text: at "
-            "every token in train mode, at many in eval mode, and between the rows of a batch."
+            f"No leak was found at {plan.seq_len:,} tokens. The check ran before "
+            f"{again if trained else 'training, on random text'}: at every token in train mode, at many in eval mode, "
+            "and between the rows of a batch."
         )
     if plan.part == "validation":
         yield "The text has no test part: the losses are of the part that rates and depths were chosen on."

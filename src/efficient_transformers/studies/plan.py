@@ -301,7 +301,7 @@ def look_first(
         trainable = any(p.requires_grad for p in model.parameters())
         require(trainable, f"the {name}", "a model without parameters to train", "one that can be trained")
         if not sides[name.removesuffix(", half")].is_of_the_book:
-            noticed = check_leaks(model, seq_len, vocab_size, f"the {name}", corpus.train[:TEXT].long())
+            noticed = look_for_leaks(f"the {name}", model, corpus, seq_len)
             noticed += screening.check_start(model, inputs, targets, vocab_size, f"the {name}")
             remarks += noticed if name == "variant" else []
     for name in [name for name in models if name.endswith(", half")]:
@@ -318,6 +318,11 @@ def look_first(
             "Multiply-adds are those of matrix products, convolutions and attention; nothing else is counted."
         )
     return remarks
+
+
+def look_for_leaks(what: str, model: nn.Module, corpus: Corpus, seq_len: int) -> list[str]:
+    """:func:`check_leaks`, with the beginning of the text that is trained on."""
+    return check_leaks(model, seq_len, len(corpus.vocabulary), what, corpus.train[:TEXT].long())
 
 
 def new_model(side: Side, vocab_size: int, seq_len: int) -> nn.Module:
