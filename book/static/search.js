@@ -61,11 +61,15 @@ function has(entry, pattern) {
     + (entry.of.search(pattern) >= 0 ? 0.3 : 0) + (entry.code.search(pattern) >= 0 ? 0.2 : 0);
 }
 
+const known = new Map(); // what each entry has of a word that was typed before: while somebody types, only the last is new
+const counted = (pattern) => known.get(pattern.source)
+  ?? known.set(pattern.source, entries.map((entry) => has(entry, pattern))).get(pattern.source);
+
 function search(query) {
   const words = wanted(query), typed = telling(stems(query)), phrase = typed.join(" ");
   if (!words.length) return [];
   const together = standing([phrase]), patterns = words.map((names, i) => standing(names, i === words.length - 1));
-  const counts = patterns.map((pattern) => entries.map((entry) => has(entry, pattern)));
+  const counts = patterns.map(counted);
   // What few sections have says more; a word that an entry lacks has its price, and excludes nothing.
   const rare = counts.map((count) => Math.log(1 + entries.length / (1 + count.filter((x) => x > 0.35).length)));
   const whole = rare.reduce((a, b) => a + b, 0);
