@@ -38,6 +38,7 @@ MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
 SETUP = """#@title install what is missing
 %config InlineBackend.figure_formats = ["retina"]  # sharp pictures
 """
+PAGE = re.compile(r"\n\n\[This page in the book\]\(\S+\)$")  # after the title, once the book has an address
 GUESSES = "\n%load_ext efficient_transformers.book.guess"  # its last line, where a reader is asked to predict
 PIECE = re.compile(
     r'<pre>(?P<text>.*?)</pre>|<img alt="[^"]*" width="[^"]*" src="data:image/png;base64,(?P<png>[^"]+)">', re.DOTALL
@@ -187,6 +188,7 @@ def fold(notebook: NotebookNode) -> list[str]:
 def unfold(notebook: NotebookNode) -> list[tuple[str, str, NotebookNode]]:
     """Take away what `fold` wrote; an author's own title stays. Kind, source and metadata of each cell are left."""
     open_guesses(notebook)
+    notebook.cells[0].source = PAGE.sub("", notebook.cells[0].source)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.source = cell.source.removeprefix(SETUP).removesuffix(GUESSES)
