@@ -121,8 +121,9 @@ audit: .audit/ready         ## known vulnerabilities of what the book is built w
 clean:                      ## remove what make made
 	rm -rf .venv .audit .lab _build
 
-repository:                 ## write the repository's address wherever it stands
-	$(PYTHON) -m tools.make.repository $(URL)
+repository: .venv/ready     ## write the repository's address wherever it stands
+	$(BIN)/python -m tools.make.repository $(URL)
+	$(BIN)/python -m tools.notebooks.run_notebooks --text
 
 requirements: .venv/ready   ## pin what .venv holds now
 	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu//' > constraints.txt

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import base64
 import io
+import re
+import subprocess
+import sys
 
 import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 from nbformat import v4
 from PIL import Image
 
+from efficient_transformers.book import guess
 from efficient_transformers.book.explorer import few_colors
 from tools.notebooks import folding, pictures
 
@@ -69,20 +74,55 @@ def test_the_words_of_a_picture_stand_in_its_cell():
     assert "alt" not in folding.unfold(made)[0][2]
 
 
-def test_what_a_reader_predicts_is_collapsed_until_the_next_text():
+def test_what_a_reader_predicts_is_closed_until_the_next_text():
     note, text = (
         "Text.\n\nBefore you run the next cells: which is larger?",
         "The first. Before you move the slider: why?",
     )
-    sources = ["x = 1", note, "assert x", "x", text, "y"]
+    sources = ["x = 1", note, "#@title that x is true\nassert x", "x", text, "y"]
     made = v4.new_notebook(
         cells=[v4.new_markdown_cell(s) if s in (note, text) else v4.new_code_cell(s) for s in sources]
     )
     made.cells[2].metadata["tags"] = ["fold"]
+    made.cells[3].outputs, png = [v4.new_output("stream", text="a < b\n")], encoded(np.zeros((4, 6, 3), np.uint8))
+    drawn = {"image/png": base64.b64encode(png).decode(), "text/plain": "<Figure>"}
+    made.cells[3].outputs.append(v4.new_output("display_data", drawn, metadata={"image/png": {"width": 3}}))
+    before = nbformat.from_dict(made)
     folding.fold(made)
-    found = [cell.metadata.get("jupyter") for cell in made.cells if cell.cell_type == "code"]
-    assert found == [None, {"outputs_hidden": True, "source_hidden": True}, {"outputs_hidden": True}, None]
-    assert [metadata for _, _, metadata in folding.unfold(made)] == [{}, {}, {"tags": ["fold"]}, {}, {}, {}]
+    marked = ["#@title that x is true\n# guess first\nassert x", "# guess first\nx"]
+    assert [cell.source for cell in made.cells] == ["x = 1", note, *marked, text, "y"]
+    (output,) = made.cells[3].outputs
+    assert output.data["text/html"] == (
+        "<details><summary>Guess first, then open</summary>\n\n<pre>a &lt; b</pre>\n\n"
+        f'<img alt="{guess.TOLD}" width="3" src="data:image/png;base64,{drawn["image/png"]}">\n\n</details>'
+    )
+    assert output.data["text/plain"] == "a < b\n<Figure>"
+    folding.unfold(made)
+    assert made.cells == before.cells
+
+
+def test_a_marked_cell_closes_what_it_gives_shows_an_error_and_is_compared(tmp_path):
+    sources = ["%load_ext efficient_transformers.book.guess", "# guess first\nprint('a < b')\n42"]
+    sources += ["# guess first\nprint('so far')\n1 / 0", "43"]
+    made = v4.new_notebook(cells=[v4.new_code_cell(source) for source in sources])
+    NotebookClient(made, kernel_name="python3", allow_errors=True).execute()
+    _, closed, wrong, after = (cell.outputs for cell in made.cells)
+    assert [output.data for output in closed] == [
+        guess.closed([({"text/plain": "a < b"}, {}), ({"text/plain": "42"}, {})])[0]
+    ]
+    assert sorted(output.output_type for output in wrong) == ["error", "stream"]
+    assert after[0].data == {"text/plain": "43"}
+    made.cells[2] = nbformat.from_dict(made.cells[1])
+    made.cells[2].id, made.cells[2].source = (
+        "wrong",
+        made.cells[2].source.replace("42", "41"),
+    )  # what it gives is no more what is stored
+    nbformat.write(made, tmp_path / "made.ipynb")
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-p", "no:cacheprovider", "-q", "-rA"]
+    ran = subprocess.run([*command, "made.ipynb"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert re.findall(r"^([A-Z]+) \S+::Cell (\d)", ran.stdout, re.MULTILINE) == [
+        ("PASSED", "0"), ("PASSED", "1"), ("PASSED", "3"), ("FAILED", "2")
+    ]  # fmt: skip
 
 
 def encoded(pixels):

@@ -9,7 +9,8 @@ import nbformat
 import nh3
 import pytest
 
-from tools.notebooks import run_notebooks
+from efficient_transformers.book import guess
+from tools.notebooks import folding, run_notebooks
 
 NOTEBOOKS = run_notebooks.notebooks()
 # The tags of html-pipeline's allow list, and of its attributes those that are about what is shown.
@@ -65,6 +66,28 @@ def test_an_explorer_is_one_frame_with_its_words_and_an_instrument_its_still_wit
         if 'class="explorer"' in data["text/html"]:
             assert len(images) == 1
             frame = re.search(r'src="data:image/png;base64,([^"]+)"', images[0])[1]
-            assert base64.b64decode(frame) == base64.b64decode(data["image/png"])
+            assert base64.b64decode(frame) == base64.b64decode(
+                data.get("image/png", frame)
+            )  # a closed one has the frame alone
         elif re.search(r'class="instrument (leak-lab|kernel-bench|reading-lamp)"', data["text/html"]):
             assert data["text/plain"] in nh3.clean(html, tags=set()).replace("&nbsp;", "\xa0")
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_nothing_is_empty_lost_or_told_before_it_is_opened(name):
+    notebook = nbformat.read(run_notebooks.ROOT / "notebooks" / f"{name}.ipynb", 4)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            assert not re.search(r"^(```|:::)\{|\{[a-z]+\}`", cell.source, re.MULTILINE), "a directive, or a role"
+            assert "Guess first" not in re.sub(r"<details>.*?</details>", "", cell.source, flags=re.DOTALL)
+        for output in cell.get("outputs", []):
+            data, html = output.get("data", {}), output.get("data", {}).get("text/html", "")
+            assert left(html).strip() or data.get("text/plain") or output.get("text"), cell.source
+            images = IMAGE.findall(re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL))
+            assert re.findall(r'src="data:[^"]+', left(html)) == re.findall(r'src="data:[^"]+', "".join(images))
+    for cell in folding.predicted(notebook):
+        shown = [data for o in cell.outputs for kind, data in o.data.items() if kind != "text/plain"]
+        assert len(shown) == bool(cell.outputs)
+        for html in shown:
+            assert left(html).startswith(guess.OPENS)
+            assert html.endswith(guess.CLOSES)

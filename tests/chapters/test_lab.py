@@ -112,8 +112,13 @@ def moved_by_a_key(root, shown):
     return shown() != before
 
 
-def test_opened_untrusted_a_figure_has_one_frame_and_an_instrument_its_still(visit):
+def test_opened_untrusted_a_figure_has_one_frame_an_instrument_its_still_and_a_guess_is_closed(visit):
     page = visit("new/begin.ipynb")
+    guess = seen(page, 'summary:text-is("Guess first, then open")')
+    answer = page.locator("details:has-text('Guess first') pre").first
+    assert not answer.is_visible()
+    guess.click()
+    assert answer.is_visible()
     explorer = seen(page, ".explorer")
     assert explorer.locator("img").count() == 1
     assert explorer.locator("img").bounding_box()["height"] > 100

@@ -125,6 +125,15 @@ def test_links_lead_to_other_notebooks_or_pages_of_the_book(name):
         assert target.is_relative_to(ROOT / "notebooks") or target.is_relative_to(ROOT / "book"), link
 
 
+def test_a_notebook_links_to_its_own_page_once_there_is_an_address(monkeypatch):
+    before = run_notebooks.source("studies/s4-gates")
+    monkeypatch.setattr(repository, "known", lambda: "https://github.com/somebody/some-book")
+    linked, page = run_notebooks.source("studies/s4-gates"), "https://somebody.github.io/some-book/notebooks/studies/s4"
+    assert linked.cells[0].source.startswith(before.cells[0].source)
+    assert linked.cells[0].source.endswith(f"[This page in the book]({page}-gates.html)")
+    assert folding.unfold(linked) == folding.unfold(before)
+
+
 def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):
     monkeypatch.setattr(run_notebooks, "ROOT", tmp_path)
     monkeypatch.setattr(pictures, "VECTORS", tmp_path / "notebooks" / "pictures")
@@ -143,7 +152,7 @@ def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):
     for i, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
         cell.outputs, cell.execution_count = [nbformat.v4.new_output("stream", text=f"{i}\n")], i
     path = tmp_path / "notebooks" / "01-tiny.ipynb"
-    path.write_text(run_notebooks.written(run_notebooks.canonical(notebook)), encoding="utf-8")
+    path.write_text(run_notebooks.written(run_notebooks.canonical(notebook, "01-tiny")), encoding="utf-8")
     write("# 1. Tiny", "another sentence", second)  # the first went
     kept = run_notebooks.with_kept_outputs("01-tiny")
     assert [cell.outputs[0].text for cell in kept.cells if cell.cell_type == "code"] == ["2\n"]

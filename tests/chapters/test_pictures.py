@@ -22,7 +22,7 @@ def stored():
     for name in run_notebooks.notebooks():
         for cell, following in pairwise(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4).cells):
             caption = folding.CAPTION.match(following.source.lstrip())
-            for output in cell.get("outputs", []):
+            for output in (each for o in cell.get("outputs", []) for each in folding.opened(o)):
                 if "image/png" in output.get("data", {}):
                     about = output.metadata.get("image/png", {})
                     assert "svg" not in about

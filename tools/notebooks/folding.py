@@ -25,7 +25,9 @@ from efficient_transformers.book import guess, results
 
 NUMBER = r"S?\d+\.\d+"  # of a thing in a chapter, 4.2, or in a study, S4.2
 TITLE = re.compile(r"#@title (.+)\n")
-CAPTION = re.compile(rf"\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>{NUMBER}))\.\*\*\s+(?P<words>\S[^\n]*)")
+CAPTION = re.compile(
+    rf"(?:{guess.OPENS})?\*\*(?P<name>(?P<kind>Figure|Table) (?P<number>{NUMBER}))\.\*\*\s+(?P<words>\S[^\n]*)"
+)
 MADE = re.compile(
     rf"#@title (code of (Figure|Table) {NUMBER}|✓ checked: \d+ assertions?|imports( from the package)?)\n"
 )
@@ -38,6 +40,8 @@ MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
 SETUP = """#@title install what is missing
 %config InlineBackend.figure_formats = ["retina"]  # sharp pictures
 """
+TELLS = re.compile(rf"\A{guess.OPENS}(\*\*(?:Figure|Table) .+){guess.CLOSES}")  # a caption that `fold` closed
+PAGE = re.compile(r"\n\n\[This page in the book\]\(\S+\)$")  # after the title, once the book has an address
 GUESSES = "\n%load_ext efficient_transformers.book.guess"  # its last line, where a reader is asked to predict
 PIECE = re.compile(
     r'<pre>(?P<text>.*?)</pre>|<img alt="[^"]*" width="[^"]*" src="data:image/png;base64,(?P<png>[^"]+)">', re.DOTALL
@@ -147,7 +151,9 @@ def opened(output: NotebookNode) -> list[NotebookNode]:
 def open_guesses(notebook: NotebookNode) -> None:
     """Take away what `close` did; ``predicted`` in a cell's metadata is left of it."""
     for cell in notebook.cells:
-        if cell.cell_type == "code" and guess.MARK.match(cell.source):
+        if cell.cell_type == "markdown":
+            cell.source = TELLS.sub(r"\1", cell.source)
+        elif guess.MARK.match(cell.source):
             cell.metadata["predicted"] = True
             cell.source = guess.MARK.sub(r"\1", cell.source)
             cell.outputs = [each for output in cell.outputs for each in opened(output)]
@@ -179,14 +185,19 @@ def fold(notebook: NotebookNode) -> list[str]:
                 f"the folded cell that begins with {cell.source.splitlines()[0]!r} needs a first line '#@title ...': "
                 "no caption stands after it, and it neither asserts nor only imports"
             )
+    told = {id(cell): following for cell, following in pairwise(notebook.cells) if CAPTION.match(following.source)}
     for cell in predicted(notebook):
         close(cell)
+        if id(cell) in told:
+            caption, *rest = told[id(cell)].source.split("\n\n", 1)
+            told[id(cell)].source = "\n\n".join([guess.OPENS + caption + guess.CLOSES, *rest])
     return wrong
 
 
 def unfold(notebook: NotebookNode) -> list[tuple[str, str, NotebookNode]]:
     """Take away what `fold` wrote; an author's own title stays. Kind, source and metadata of each cell are left."""
     open_guesses(notebook)
+    notebook.cells[0].source = PAGE.sub("", notebook.cells[0].source)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.source = cell.source.removeprefix(SETUP).removesuffix(GUESSES)

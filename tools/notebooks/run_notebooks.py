@@ -26,6 +26,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from tqdm import tqdm
 
+from tools.make import repository
 from tools.notebooks import folding, pictures
 
 ROOT = Path(__file__).parents[2]
@@ -66,10 +67,10 @@ def number(name: str) -> str:
 def source(name: str) -> NotebookNode:
     """The chapter or study as a notebook without outputs."""
     notebook = jupytext.read(ROOT / "book" / f"{name}.md", fmt="md:myst")
-    return canonical(notebook)
+    return canonical(notebook, name)
 
 
-def canonical(notebook: NotebookNode) -> NotebookNode:
+def canonical(notebook: NotebookNode, name: str) -> NotebookNode:
     """The same notebook without anything that differs from run to run."""
     notebook.metadata = nbformat.from_dict(KERNEL)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -92,6 +93,8 @@ def canonical(notebook: NotebookNode) -> NotebookNode:
                 data["image/png"] = pictures.small(data["image/png"])
         cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
     folding.fold(notebook)
+    if url := repository.known():
+        notebook.cells[0].source += f"\n\n[This page in the book]({repository.site(url)}notebooks/{name}.html)"
     return notebook
 
 
@@ -138,7 +141,7 @@ def with_kept_outputs(name: str) -> NotebookNode:
             raise ValueError(f"{name}: the cell {cell.source!r} is not the stored one; execute the notebook")
         cell.outputs, cell.execution_count = before[0].outputs, before.pop(0).execution_count
     pictures.keep_vectors(notebook, stored, number(name))
-    return canonical(notebook)
+    return canonical(notebook, name)
 
 
 def untitled(name: str) -> list[str]:
@@ -164,7 +167,7 @@ def differences(name: str) -> list[str]:
         return [f"{path.name} is missing; run `make notebooks`"]
     stored = nbformat.read(path, 4)
     found = []
-    if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4))):
+    if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4), name)):
         found.append("the notebook is not in canonical form")
     never = sum(c.cell_type == "code" and c.execution_count is None for c in stored.cells)
     if folding.unfold(source(name)) != folding.unfold(stored):
@@ -195,7 +198,7 @@ def main() -> None:
         path = ROOT / "notebooks" / f"{name}.ipynb"
         notebook = source(name)
         seconds, peak = execute(notebook, name)
-        notebook = canonical(notebook)
+        notebook = canonical(notebook, name)
         path.parent.mkdir(exist_ok=True)
         pictures.write_vectors(pictures.take_vectors(notebook), number(name))
         text = written(notebook)

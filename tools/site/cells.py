@@ -27,10 +27,11 @@ log = logging.getLogger(__name__)
 
 
 def open_guesses(app: Any, docname: str, source: list[str]) -> None:
-    """Take out what closes a guess in a notebook, since a page closes it with its caption and its text."""
+    """Take out of a notebook what closes a guess, which a page does with caption and text, and the link to the page."""
     if docname.startswith("notebooks/"):
         notebook = nbformat.reads(source[0], 4)
         folding.open_guesses(notebook)
+        notebook.cells[0].source = folding.PAGE.sub("", notebook.cells[0].source)
         source[0] = nbformat.writes(notebook)
 
 
