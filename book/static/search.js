@@ -1,6 +1,7 @@
 // Search among the sections that tools/site/search.py wrote to sections.js: pages, each with its sections. The search page
 // loads both at once, and the dialog of every other page when it is opened first (search-dialog.js).
 const MOST = 40; // results shown
+const LONGEST = 200; // letters of a query that are read
 const AROUND = 110; // characters of an excerpt on each side of what was found
 
 const STOP = new Set(("a am an and any are as at be been by can could did do does for from had has have how i if in instead into is it its "
@@ -8,6 +9,7 @@ const STOP = new Set(("a am an and any are as at be been by can could did do doe
   + "were what when where which who why will with without you your").split(" "));
 // What people type, and what this book calls it: words that count as well.
 const ALSO = {
+  __proto__: null, // no word is a key by itself
   adam: "adamw", ci: "interval", cite: "citation", citing: "citation", conv: "convolution", conv1d: "convolution",
   ddp: "torchrun", ffn: "feed-forward", fir: "kernel", gqa: "heads", inference: "decoding", init: "start",
   initialization: "start", longer: "long", lr: "rate", mha: "heads", mlp: "feed-forward", mqa: "heads", multiquery: "heads",
@@ -141,7 +143,7 @@ function item(entry, words, root) {
 /** Results below a field while somebody types, at most so many; by keyboard, down and up go through them. */
 function attach(field, results, told, { root = "", most = MOST, onshow = () => {} } = {}) {
   const show = () => {
-    const query = field.value, found = search(query), all = wanted(query).flat();
+    const query = field.value.slice(0, LONGEST), found = search(query), all = wanted(query).flat();
     const typed = wordsOf(query).filter((word) => !STOP.has(word));
     const marked = (entry) => (typed.some((word) => entry.words.search(beginning(word)) >= 0) ? typed : all);
     results.replaceChildren(...found.slice(0, most).map((entry) => item(entry, marked(entry), root)));
