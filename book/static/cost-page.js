@@ -2,6 +2,7 @@
 (() => {
 "use strict";
 const BASELINE = "transformer";
+const NUMBER = /^-?\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,2})?$/; // a field complains of any other text, to the console
 const COLUMNS = ["parameters", "multiply_adds", "activation_bytes", "cache_bytes"];
 const SVG = "http://www.w3.org/2000/svg";
 const counted = (n) => n.toLocaleString("en-US");
@@ -75,7 +76,9 @@ class Page {
   open(text) {
     const asked = new URLSearchParams(text);
     const value = (name) => asked.get(name) ?? this.first.get(name);
-    for (const input of Object.values(this.fields)) input.value = value(input.name);
+    for (const input of Object.values(this.fields)) {
+      input.value = input.type !== "number" || NUMBER.test(value(input.name)) ? value(input.name) : "";
+    }
     for (const select of Object.values(this.menus)) {
       select.value = value(select.name);
       if (!select.value) select.value = this.first.get(select.name);

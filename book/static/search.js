@@ -2,6 +2,7 @@
 // thing; and questions with the section that answers. The search page loads both at once, and the dialog of every other page
 // when it is opened first (search-dialog.js).
 const MOST = 40; // results shown
+const LONGEST = 200; // letters of a query that are read
 const PINNED = 3; // of the best score: what a question of the list is worth that is typed word by word
 const AROUND = 110; // characters of an excerpt on each side of what was found
 
@@ -135,7 +136,7 @@ function item(entry, words, root) {
 /** Results below a field while somebody types, at most so many; by keyboard, down and up go through them. */
 function attach(field, results, told, { root = "", most = MOST, onshow = () => {} } = {}) {
   const show = () => {
-    const query = field.value, found = search(query), all = wanted(query).flat();
+    const query = field.value.slice(0, LONGEST), found = search(query), all = wanted(query).flat();
     const typed = telling(wordsOf(query).join(" "));
     const marked = (entry) => (typed.some((word) => entry.words.search(standing([word])) >= 0) ? typed : all);
     results.replaceChildren(...found.slice(0, most).map((entry) => item(entry, marked(entry), root)));

@@ -160,3 +160,8 @@ def test_a_tensor_of_another_kind_takes_the_plain_form():
         close(rotate(x.double(), start), plain(x.double(), start, 1))
     half = x.to(torch.bfloat16)
     assert torch.equal(rotate(half), plain(half, 0, 1))
+
+
+def test_what_begins_at_an_odd_place_is_rotated_by_the_plain_form():
+    x = torch.randn(65)[1:].view(2, 4, 8)  # whose pairs are no complex numbers in memory
+    torch.testing.assert_close(rotate(x), rotate(x.clone()))

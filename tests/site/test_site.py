@@ -356,3 +356,33 @@ def test_every_public_name_is_on_a_page_of_the_package():
     package = import_module("efficient_transformers")
     for name in package.__all__:
         assert documented[f"{package.__name__}.{name}"].startswith(API)
+
+
+# What somebody may write behind the address of a page, who mistypes or means harm: alone, and as each of its settings.
+HOSTILE = ["%", "%zz", "%E0%A4%A", "%00", "%F0%9F%92%A9", "__proto__", "constructor", "toString", "hasOwnProperty"]
+HOSTILE += ["a" * 10_000, "%C3%9F+" * 3_000, "(((", "[\\", "*+?$&", "<img src=x onerror=alert(1)>", "\"]'"]
+HOSTILE += ["NaN", "Infinity", "-1e999", "0x10"]
+SETTINGS = ["q", "T", "D", "V", "hierarchy", "shows", "model", "a", "b", "text", "place", "layer", "head"]
+READ = ["search", "book/what-would-it-cost", "book/one-token", "book/write-with-it"]  # by a script of the page
+OTHERS = [
+    "book/glossary",
+    "book/api/models",
+    "book/source/gmlp",
+    "notebooks/02-primer-ez",
+    "notebooks/studies/s4-gates",
+]
+
+
+@pytest.mark.parametrize("page", [*READ, *(pytest.param(page, marks=pytest.mark.long) for page in OTHERS)])
+def test_no_address_makes_a_page_complain(chromium, page):
+    tab, complaints = chromium.new_page(), []
+    tab.on("pageerror", lambda error: complaints.append((tab.url[-80:], str(error))))
+    said = ("error", "warning")
+    tab.on("console", lambda m: complaints.append((tab.url[-80:], m.text)) if m.type in said else None)
+    for text in HOSTILE:
+        settings = "&".join(f"{name}={text}" for name in SETTINGS)
+        for behind in (f"?{settings}#{text}", f"#{settings}"):
+            tab.goto(f"{SITE.as_uri()}/{page}.html{behind}", wait_until="domcontentloaded")
+    tab.wait_for_timeout(300)
+    tab.close()
+    assert complaints == []
