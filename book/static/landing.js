@@ -1,42 +1,26 @@
-// The first page: Leak Lab moves once, from an honest setting to its leak, and two models write on when asked to.
+// The first page: an annotated block shows itself once, and two models write on when asked to.
 (() => {
 "use strict";
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** Set one of the instrument's sliders as a reader would. */
-function set(input, value) {
-  input.value = value;
-  input.dispatchEvent(new Event("input"));
-}
-
-/** Three outputs in turn at the honest shift, then the shift that leaks; a touch or a key ends it where it is. */
-function play(lab) {
-  const [, shift, output] = lab.querySelectorAll("input"), said = lab.querySelector("[aria-live]");
-  const [leak, last] = [shift.value, Number(output.value)];
-  const steps = [[900, () => set(output, last - 2)], [500, () => set(output, last - 1)], [500, () => set(output, last)],
-    [1100, () => lab.classList.add("leaks-now") || set(shift, leak)], [900, stop]];
+/** Three symbols light up in turn, as under a mouse; a touch or a key ends it. */
+function play(block) {
+  const point = (mark, type) => mark.dispatchEvent(new PointerEvent(type, { bubbles: true, pointerType: "mouse" }));
+  const steps = ["y", "a", "v"].map((name) => [...block.querySelectorAll(".join-math msub[data-join]")]
+    .find((mark) => mark.firstChild.textContent === name));
   let waiting;
   function next() {
-    if (!steps.length) return;
-    const [wait, step] = steps.shift();
-    waiting = setTimeout(() => (step(), next()), wait);
+    const mark = steps.shift();
+    point(mark ?? block, mark ? "pointerover" : "pointerleave");
+    if (mark) waiting = setTimeout(next, 1600);
+    else block.dataset.played = "yes";
   }
   function stop() {
     clearTimeout(waiting);
-    steps.length = 0;
-    said.setAttribute("aria-live", "polite");
-    lab.classList.remove("leaks-now");
-    lab.dataset.played = "yes";
+    block.dataset.played = "yes";
   }
-  said.setAttribute("aria-live", "off");  // a reader who listens hears what they choose, and not this
-  set(shift, Number(leak) + 1);
-  set(output, last - 3);
-  for (const touch of ["pointerdown", "keydown"]) lab.addEventListener(touch, stop, { capture: true, once: true });
-  new IntersectionObserver(([seen], observer) => {
-    if (!seen.isIntersecting) return;
-    observer.disconnect();
-    next();
-  }, { threshold: 0.5 }).observe(lab.querySelector(".flow"));
+  for (const touch of ["pointermove", "pointerdown", "keydown"]) block.addEventListener(touch, stop, { capture: true, once: true });
+  waiting = setTimeout(next, 1000);
 }
 
 /** What the page Write with it runs on comes with the first press. */
@@ -57,8 +41,7 @@ function ask(root) {
 }
 
 addEventListener("DOMContentLoaded", () => {
-  const lab = document.querySelector(".leak-lab[data-mounted]");
-  if (lab && !calm.matches && !location.hash) play(lab);
+  if (!calm.matches && !location.hash) play(document.querySelector(".join"));
   document.querySelectorAll("#two-write-here").forEach(ask);
 });
 })();

@@ -1,4 +1,4 @@
-"""The first page: what stands on its first screen, the lab that moves once, two models that write, small pictures."""
+"""The first page: its first screen, the block that moves once, the lab, two models that write, small pictures."""
 
 from __future__ import annotations
 
@@ -51,40 +51,40 @@ def visit(chromium):
 
 @pytest.mark.site
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
-def test_the_first_screen_says_what_it_is_and_has_something_to_touch_which_moves_once(visit, width, height):
+def test_the_first_screen_says_what_it_is_and_has_a_block_that_shows_itself_once(visit, width, height):
     tab = visit(width, height, clock=True)
-    lab = tab.locator(".leak-lab")
-    first = lab.evaluate(SETTING)
-    for what in ("h1", "h1 + p", ".facts", ".start"):
+    for what in ("h1", "h1 + p", ".start", ".join-math .formula"):
         top, bottom = tab.locator(f".bd-article {what}").first.evaluate(SEEN)
-        assert 0 <= top < bottom < 0.75, what
-    controls = [tab.locator(".leak-lab .sliders input").nth(n).evaluate(SEEN)[1] for n in range(2)]
-    drawing = lab.locator(".flow").evaluate(SEEN)
-    assert max(controls) <= 1
-    assert drawing[0] < 0.95 if width < 500 else drawing[1] <= 1
-    assert first.startswith("4 3 ")  # honest
-    settings = []
+        assert 0 <= top < bottom <= 1, what
+    lit = []
     for _ in range(8):
         tab.clock.run_for(1000)
-        tab.wait_for_timeout(20)  # what has come into view is told between two frames
-        settings.append(lab.evaluate(SETTING))
-    moved = [setting for setting, before in zip(settings, [first, *settings], strict=False) if setting != before]
-    assert moved[-1] == settings[-3] == LEAK
-    assert HONEST in settings
+        lit.append(tab.locator(".join .join-math .lit").first.text_content() if tab.locator(".join.on").count() else "")
+    assert [name for name, before in zip(lit, ["", *lit], strict=False) if name != before] == ["yt", "ats", "vs", ""]
+    tab.locator(".join-math msub[data-join]").first.hover()
+    assert tab.locator(".join.on").count() == 1
     assert tab.evaluate("shift") < 0.02
+    assert violations(tab, ".join") == []
 
 
 @pytest.mark.site
-def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
-    still = visit(motion="reduce", clock=True).locator(".leak-lab")
-    assert still.evaluate(SETTING) == LEAK
-    still.page.clock.run_for(8000)
-    assert still.evaluate(SETTING) == LEAK
-    taken = visit(clock=True).locator(".leak-lab")
-    taken.get_by_role("button", name="Attention").click()
-    before = taken.evaluate(SETTING)
-    taken.page.clock.run_for(8000)
-    assert taken.evaluate(SETTING) == before
+def test_a_reader_who_wants_no_motion_sees_none(visit):
+    still = visit(motion="reduce", clock=True)
+    still.clock.run_for(3000)
+    assert still.locator(".join.on").count() == 0
+
+
+@pytest.mark.site
+def test_the_leak_is_there_from_the_start_with_one_slider_and_the_rest_behind_more(visit):
+    tab = visit()
+    lab = tab.locator(".leak-lab")
+    assert lab.evaluate(SETTING) == LEAK
+    assert lab.locator("input:visible").count() == 1
+    lab.locator("input:visible").fill("3")
+    assert lab.evaluate(SETTING) == HONEST
+    tab.locator("details.more > summary").click()
+    assert lab.locator("input:visible").count() == 3
+    assert violations(tab, ".leak-lab") == []
 
 
 @pytest.mark.site

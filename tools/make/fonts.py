@@ -40,6 +40,7 @@ MATH = (
     "ℎ𝜕𝜖𝜗𝜙" + "".join(map(chr, [*range(0x1D434, 0x1D468), *range(0x1D49C, 0x1D4B6)])) + "ℬℰℱℋℐℒℳℛ"
     "𝛼𝛽𝛾𝛿𝜀𝜃𝜆𝜇𝜈𝜋𝜌𝜎𝜏𝜑𝜒𝜓𝜔𝛤𝛥𝛩𝛬𝛱𝛴𝛷𝛹𝛺"
 )
+LANDING = "(),./=′∑≤⋅√−aeKkpqstvxy" + "𝑎𝐾𝑘𝑞𝑠𝑡𝑣𝑦"  # of its one block
 TALLEST = 2400  # thousandths of an em: Chromium makes each delimiter as wide as the widest that there is
 
 
@@ -96,11 +97,13 @@ def main(serif: Path, sans: Path, math: Path) -> None:
         rule = f" font-weight: {weight}; font-style: {style}; font-display: block;{only}"
         css += face(font, kept, name, axes, rule, layout_features=FEATURES, name_IDs=[1, 2, 4, 6])
     (STATIC / "type.css").write_text(css, encoding="utf-8")
-    font = TTFont(math, recalcTimestamp=False)
-    use_primes_of_superscripts(font)
-    drop_tall_delimiters(font)
-    css = f"/* A part of {math.name}, changed and renamed as its licence asks: tools/make/fonts.py */\n"
-    (STATIC / "math.css").write_text(css + face(font, MATH, "Book Math", {}, layout_features=[]), encoding="utf-8")
+    for file, characters in {"math.css": MATH, "landing-math.css": LANDING}.items():
+        font = TTFont(math, recalcTimestamp=False)
+        use_primes_of_superscripts(font)
+        drop_tall_delimiters(font)
+        css = f"/* A part of {math.name}, changed and renamed as its licence asks: tools/make/fonts.py */\n"
+        css += face(font, characters, "Book Math", {}, layout_features=[])
+        (STATIC / file).write_text(css, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """On the site: the contents of a page stand below its entry in the sidebar, and the page's right side is free.
 
+Of the parts, the chapters are open, and the one that the page is in; the others are folded.
+
 The theme has them in a bar of their own at the right, where the margin is; and on paper before the text, where nobody
 can press them.
 """
@@ -24,6 +26,12 @@ def move_contents(app: Any, pagename: str, templatename: str, context: dict[str,
             nav["aria-label"] = "On this page"
             nav.append(contents.extract())
             here.insert_after(nav)
+        for caption in tree.select("p.caption"):
+            pages_of = caption.find_next_sibling("ul")
+            if caption.get_text() != "Chapters" and pages_of:
+                part = BeautifulSoup().new_tag("details", attrs={"open": ""} if pages_of.select_one(".current") else {})
+                caption.wrap(part).append(pages_of.extract())
+                caption.wrap(BeautifulSoup().new_tag("summary"))
         return tree
 
     context["generate_toctree_html"] = with_contents

@@ -2,7 +2,8 @@
 
 - What a chapter is about stands in ``book/landing.yml``; what came out is questions, as everywhere.
 - ``<!-- facts -->`` becomes the book's size, and the ways into it.
-- ``<!-- leak lab -->`` becomes the instrument, which static/landing.js moves once.
+- ``<!-- block -->`` becomes the first annotated block of Chapter 1, which static/landing.js lights up once.
+- ``<!-- leak lab -->`` becomes the instrument, all but one slider of it behind "more".
 - ``<!-- writing -->`` becomes two models that write: tools/site/writing.py.
 - ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with its emblem.
 """
@@ -16,17 +17,23 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from docutils import nodes
+from sphinx.highlighting import PygmentsBridge
 
 from efficient_transformers.book import instruments
 from efficient_transformers.book.instruments import LeakLab
 from tools.make import repository
 from tools.notebooks import chapters, run_notebooks
-from tools.site import colab_runs, models, writing
+from tools.site import annotate, colab_runs, models, writing
+from tools.site.math import TAG, mathml
 
 ROOT = Path(__file__).parents[2]
 EMBLEMS = ROOT / "book" / "static" / "emblems"
 SAYS = yaml.safe_load((ROOT / "book" / "landing.yml").read_text(encoding="utf-8"))
 PAGE = "book/index"
+BLOCK = re.compile(
+    rf"\$\$\n((?:(?!\$\$).)*)\$\$(?:(?!\$\$).)*?{annotate.COMMENT.pattern}```{{code-cell}}[^\n]*\n(.*?)\n```", re.DOTALL
+)
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
 
 
@@ -90,18 +97,39 @@ def facts() -> str:
     )
 
 
+def block() -> str:
+    """The first annotated block of Chapter 1, between the markers that `annotate` looks for, which makes it live."""
+    first = in_the_book()[0]
+    found = BLOCK.search((ROOT / "book" / f"{first}.md").read_text(encoding="utf-8"))
+    if not found:
+        raise ValueError(f"{first} has no annotated block; expected an equation, '<!-- join' and a cell")
+    latex, code, number = found[1], found[found.re.groups], TAG.search(found[1])[1]  # type: ignore[index]
+    formula = mathml(TAG.sub("", latex).strip(), True, nodes.Element())
+    return (
+        f'<div class="join"><!-- join {number}\n{found["pairs"]}--><div class="join-math"><div class="math">'
+        f'<div class="formula">{formula}</div></div><p>This is attention, as <a href="../notebooks/{first}.html">'
+        "Chapter 1</a> writes it. Point at a symbol, or press it: it leads to its name in the code.</p></div>"
+        '<div class="join-code"><div class="cell"><div class="cell_input">'
+        f"{PygmentsBridge().highlight_block(code, 'python')}</div></div></div><!-- joined --></div>"
+    )
+
+
 def leak_lab() -> str:
     """Leak Lab, from two files; in a notebook it carries them itself."""
     lab = LeakLab()
     return (
         '<link rel="stylesheet" href="../_static/instruments.css">\n'
         + lab.element(lab.still())
-        + f'\n<script src="../_static/{lab.name}.js"></script>'
+        + '\n<details class="more"><summary>More: other mechanisms, other outputs, the whole map</summary>'
+        "<p>Choose attention, a convolution or a gate, and each one's mistake; choose the output that is looked at; "
+        "decode token by token.</p></details>"
+        f'\n<script src="../_static/{lab.name}.js"></script>'
     )
 
 
 MARKS = {
     "<!-- facts -->": facts,
+    "<!-- block -->": block,
     "<!-- leak lab -->": leak_lab,
     "<!-- writing -->": writing.strip,
     "<!-- chapters -->": cards,
