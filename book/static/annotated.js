@@ -41,7 +41,8 @@ function annotate(block) {
     if (label.hidden) return;
     const [symbol, name, words] = entries.find((entry) => entry.dataset.join === pair).children;
     label.replaceChildren((math.contains(at) ? name : symbol).cloneNode(true), ` · ${words.textContent}`);
-    const spot = place(at), top = spot.top - label.offsetHeight - 6;
+    const spot = place(at), row = at.closest("mtr, math") || at; // it would cover a sum's or a fraction's top
+    const top = place(row).top - label.offsetHeight - 6;
     const hidden = block.getBoundingClientRect().top + top < document.querySelector(".bd-header-article").getBoundingClientRect().bottom;
     label.style.left = `${Math.max(0, Math.min(spot.left, block.clientWidth - label.offsetWidth))}px`;
     label.style.top = `${hidden ? spot.bottom + 6 : top}px`;

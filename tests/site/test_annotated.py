@@ -11,6 +11,7 @@ from axe import violations
 from bs4 import BeautifulSoup
 
 from tools.make import browser
+from tools.notebooks import folding
 from tools.site import annotate
 from tools.site.math import convert
 from tools.site.pairs import MOST, NotFoundError, Pair
@@ -167,6 +168,7 @@ def test_each_numbered_equation_stands_with_its_code_and_nothing_is_cut(path, ch
     blocks = tab.evaluate(BLOCKS)
     assert {found["number"] for found in blocks} >= set(tab.evaluate(EQUATIONS))
     notebook = nbformat.read(ROOT / path.replace(".html", ".ipynb"), 4)
+    folding.open_guesses(notebook)
     written = {f"{cell.source}\n" for cell in notebook.cells if cell.cell_type == "code"}
     for found in blocks:
         assert set(found["code"]) <= written, found["number"]

@@ -321,7 +321,7 @@ def look_first(
 
 
 def look_for_leaks(what: str, model: nn.Module, corpus: Corpus, seq_len: int) -> list[str]:
-    """:func:`check_leaks`, with the beginning of the text that is trained on."""
+    """Remarks of ``check_leaks``, with the beginning of the text that is trained on."""
     return check_leaks(model, seq_len, len(corpus.vocabulary), what, corpus.train[:TEXT].long())
 
 
