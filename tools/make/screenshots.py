@@ -31,7 +31,7 @@ class Stored(NamedTuple):
 
 
 STORED = {
-    "preview.png": Stored("book/index.html", ".bd-article h1", 944, 504, 1.25),
+    "preview.png": Stored("book/index.html", "#can-you-see-what-is-wrong", 944, 660, 1.25),
     "page.png": Stored("notebooks/02-primer-ez.html", "#eq-2-3", 1280, 800, 1),
 }
 
