@@ -26,7 +26,7 @@ function annotate(block) {
     if (place(pre).left < place(math).right) return; // one below the other
     const symbol = symbols.includes(at) ? at : symbols[0], row = symbol.closest("mtr, math");
     const from = place(symbol), to = place(names.includes(at) ? at : names.at(-1));
-    const down = (row.querySelector("mfrac") ? place(row) : from).bottom + 1; // it would strike fractions out
+    const down = (row.querySelector("mfrac, munder, munderover") ? place(row) : from).bottom + 1; // it would strike them out
     const [gap, edge, up] = [place(math).right, place(pre).left, to.bottom + 1], half = (gap + edge) / 2;
     const path = document.createElementNS(thread.namespaceURI, "path");
     path.setAttribute("d", `M${from.left} ${down}H${gap}C${half} ${down} ${half} ${up} ${edge} ${up}H${to.right}`);
