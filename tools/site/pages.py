@@ -61,7 +61,10 @@ def entries(module: ModuleType) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(module).items()
-        if name in exported and not name.startswith(("_", "check_")) and callable(value) and value.__doc__
+        if name in exported
+        and callable(value)
+        and value.__doc__
+        and (name in efficient_transformers.__all__ or not name.startswith(("_", "check_")))
         if getattr(value, "__module__", "").startswith(module.__name__)
     }
 
