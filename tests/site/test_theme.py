@@ -42,7 +42,11 @@ def tab(request, chromium):
 
 
 def test_a_link_under_the_mouse_can_be_read(tab):
-    for link in (".bd-article p a.reference", ".bd-sidebar-primary li:not(.current) > a:visible", ".prev-next-footer a"):
+    for link in (
+        ".bd-article p a.reference",
+        ".bd-sidebar-primary li:not(.current) > a:visible",
+        ".prev-next-footer a",
+    ):
         element = tab.locator(link).first
         element.hover()
         assert element.evaluate(CONTRAST) >= 4.5, link
