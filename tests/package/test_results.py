@@ -138,3 +138,12 @@ def test_the_mean_of_a_row_is_that_of_the_lines_of_the_records(name):
             if pair in ([names.get(a), names.get(b)], [a[1], b[1]])
         ]
         assert results.find(name).rows[label].comparison.mean == pytest.approx(*means)
+
+
+def test_the_finding_of_the_first_page_is_what_the_runs_say():
+    """Two plain layers are better than an hourglass of eight, which is better than eight plain ones."""
+    two, eight = (results.find("hourglass-two").rows[f"against {n} layers, 1,024 characters"] for n in ("two", "eight"))
+    assert (two.word, eight.word) == ("worse", "better")
+    assert max(two.models[1].losses.values()) < min(eight.models[1].losses.values())
+    (found,) = re.findall(r"^One thing it found: .+$", (ROOT / "book" / "index.md").read_text("utf-8"), re.MULTILINE)
+    assert found in (ROOT / "README.md").read_text("utf-8")

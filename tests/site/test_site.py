@@ -341,12 +341,13 @@ def test_a_chapter_opens_from_the_disk(chromium):
     page.close()
 
 
-def test_the_math_font_has_every_character_of_an_equation():
-    texts = [(SITE / path).read_text(encoding="utf-8") for path in PAGES]
+@pytest.mark.parametrize(("pages", "font"), [(PAGES, fonts.MATH), (["book/index.html"], fonts.LANDING)])
+def test_the_math_font_has_every_character_of_an_equation(pages, font):
+    texts = [(SITE / path).read_text(encoding="utf-8") for path in pages]
     formulas = [formula for text in texts for formula in re.findall(r"<math.*?</math>", text, re.DOTALL)]
     shown = set(unescape("".join(re.sub(r"<[^>]+>", "", formula) for formula in formulas)))
     invisible = {"\u2061", "\u2062", "\u2063", "\u200b", "\xa0", "\u2003", "\ufe00", "\n"}
-    assert {c for c in shown - invisible if c not in fonts.MATH} == set(), "see tools/make/fonts.py"
+    assert {c for c in shown - invisible if c not in font} == set(), "see tools/make/fonts.py"
 
 
 def test_every_public_name_is_on_a_page_of_the_package():

@@ -297,7 +297,6 @@ def look_first(
     inputs, targets = corpus.batch(batch_size, seq_len, torch.Generator().manual_seed(0))
     remarks: list[str] = []
     for name, model in models.items():
-        require_logits(f"the {name}", model, inputs, vocab_size)
         trainable = any(p.requires_grad for p in model.parameters())
         require(trainable, f"the {name}", "a model without parameters to train", "one that can be trained")
         if not sides[name.removesuffix(", half")].is_of_the_book:

@@ -151,7 +151,7 @@ class Cheating(MultiHeadAttention):  # its mask lets one token of the future thr
 def two_models_that_write() -> tuple[Guess, tuple[LanguageModel, LanguageModel], list[float]]:
     """A guess between a model that cheats, trained here, and an honest one, which ships; both, and their losses."""
     corpus, (honest, _) = load_corpus(), shipped("transformer")
-    cheat = build_model("transformer", vocab_size=79)
+    cheat = build_model("transformer", vocab_size=len(corpus.vocabulary))
     body: Any = cheat.body
     for layer in body:
         layer.attention = Cheating(128, 4)
