@@ -45,4 +45,4 @@ def test_the_commands_run_one_after_the_other(here, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", [*typed, *short])
         main()
         assert capsys.readouterr().out
-    assert (here / "my-tuned-model" / "model.safetensors").exists()
+    assert (here / "tuned" / "model.safetensors").exists()
