@@ -26,7 +26,9 @@ def module(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_it_is_what_the_cells_of_the_chapters_make(name):
-    assert (single.FOLDER / f"{name}.py").read_text(encoding="utf-8") == single.made(name), "run `make single`"
+    text = (single.FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert text == single.made(name), "run `make single`"
+    assert sum(bool(line) for line in text.splitlines()) < 200, "too long to be read in five minutes"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -37,6 +37,7 @@ from efficient_transformers import (
 from efficient_transformers.training.checkpoint import random_states, set_random_states
 from efficient_transformers.training.execution import Stop, processes
 from efficient_transformers.training.loop import muon, parameter_groups
+from efficient_transformers.training.orthogonal import Muon
 
 pytestmark = [pytest.mark.usefixtures("on_the_cpu"), pytest.mark.slow]
 
@@ -235,6 +236,24 @@ def test_a_step_of_muon_is_orthogonal_and_as_large_as_one_of_adamw(corpus):
         assert step.square().mean().sqrt().item() == pytest.approx(0.2 * 0.01, rel=0.3)
     for name in ("embedding.weight", "norm.weight"):
         assert torch.equal(steps["muon"][name], steps["adamw"][name])
+
+
+@pytest.mark.parametrize("scale", ["match_rms_adamw", "original"])
+@pytest.mark.parametrize("shape", [(24, 24), (64, 24), (24, 64)])
+def test_three_steps_of_muon_are_pytorchs_to_the_rounding_of_bfloat16(shape, scale):
+    start = torch.randn(shape)
+    ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    options = {"lr": 0.1, "weight_decay": 0.3, "adjust_lr_fn": scale}
+    optimizers = Muon([ours], **options), torch.optim.Muon([theirs], **options)
+    for _ in range(3):
+        ours.grad = torch.randn(shape) @ torch.logspace(0, -2, shape[1]).diag()  # singular values of many sizes
+        theirs.grad = ours.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    assert (ours - theirs).norm() < 0.01 * (theirs - start).norm()
+    states = [optimizer.state_dict() for optimizer in optimizers]
+    assert states[0]["param_groups"] == states[1]["param_groups"]
+    assert torch.equal(*(state["state"][0]["momentum_buffer"] for state in states))
 
 
 def test_learning_rate_rises_linearly_and_falls_along_a_cosine_to_a_tenth():

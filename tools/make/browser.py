@@ -32,8 +32,8 @@ FLAGS = [
 
 
 def find() -> str | None:
-    """The path of an installed Chromium or Chrome."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    """The path of an installed Chromium or Chrome: best of one without windows, which takes half the processor time."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next((path for path in map(shutil.which, names) if path), None)
 
 

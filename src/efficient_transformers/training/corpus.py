@@ -17,6 +17,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -376,6 +377,7 @@ def _fetch_plays(path: Path) -> None:
             shutil.copyfile(Path(folder) / PLAYS, temporary)
 
 
+@cache  # a comparison loads its text again for each run
 def plain_text(markdown: str) -> str:
     """A play's Markdown as plain text: ``**NAME**`` becomes ``NAME:``, stage directions stand in brackets."""
     text = re.sub(r"(?m)^\*\*(.+?)\*\* *$", r"\1:", markdown)  # speakers

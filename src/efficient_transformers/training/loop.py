@@ -27,6 +27,7 @@ from .checkpoint import Checkpoints, random_states_kept, restore
 from .corpus import NO_TARGET, Corpus
 from .execution import Agreement, Execution, Stop, on_gpu, plain, processes
 from .logs import bar
+from .orthogonal import Muon
 
 __all__ = ["Metrics", "TrainingConfig", "muon", "parameter_groups", "train"]
 
@@ -151,7 +152,7 @@ def muon(model: nn.Module, weight_decay: float, scale: str = "match_rms_adamw") 
     groups = parameter_groups(model, weight_decay)
     for group in groups:
         group["params"] = [p for p in group["params"] if id(p) not in inside]
-    first = torch.optim.Muon(matrices, weight_decay=weight_decay, adjust_lr_fn=scale)
+    first = Muon(matrices, weight_decay=weight_decay, adjust_lr_fn=scale)
     return Both(first, adamw_of(groups))
 
 
