@@ -77,7 +77,7 @@ function enlargeable(figure) {
 // On a phone a line of code that is too long goes on further in than it begins, so that Python keeps its shape.
 function hangs(lines) {
   let open = "";
-  lines.innerHTML = lines.innerHTML.split("\n").map((line) => {
+  lines.innerHTML = lines.innerHTML.trimEnd().split("\n").map((line) => {
     const begun = open + line;
     for (const tag of line.match(/<span[^>]*>|<\/span>/g) ?? []) open = tag === "</span>" ? open.slice(0, open.lastIndexOf("<")) : open + tag;
     return `<span class="line">${begun}\n${"</span>".repeat(open.split("<").length - 1)}</span>`;
@@ -88,7 +88,7 @@ function hangs(lines) {
 // A chapter has about 300 things to press, most of them in code, tables and figures. The Tab key stops at the rest, unless a
 // reader who uses the keyboard asks for all, with a button beside the link that skips to the content.
 // Links within the page, which the contents beside it have too, are among those that it passes by.
-const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, a.term, .bd-article :is(table a, table button, figure a, .enlarge), " +
+const MANY = "pre a, button.copybtn, div.cell details.hide > summary, a.eqno, a.term, .up a, .bd-article :is(table a, table button, figure a, .enlarge), " +
   '.bd-article :is(a.headerlink, p a.reference.internal[href^="#"])';
 const STOPS = "all-tab-stops"; // the reader's choice, remembered
 function chooseStops() {
@@ -130,7 +130,7 @@ document.addEventListener("DOMContentLoaded", () => {
   each("table.results", (table) => table.tHead && sortable(table));
   each(".bd-article figure.numbered:has(img)", enlargeable);
   each("a.code-link", unfolds);
-  if (matchMedia("(max-width: 540px)").matches) each(".bd-article :is(.cell_input, .highlight-diff) pre > .lines", hangs);
+  if (matchMedia("(max-width: 540px)").matches) each(".bd-article pre > .lines:not(.cell_output *)", hangs);
   if (document.querySelector("div.cell")) setTimeout(chooseStops); // a task of its own, between which the page answers
 
   // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. They are

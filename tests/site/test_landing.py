@@ -123,7 +123,19 @@ def test_without_javascript_the_page_is_whole(visit):
     assert not tab.locator("#two-write-here button").is_visible()
     assert "ROMEO:" in tab.locator("#two-write-here .models-text").first.inner_text()
     assert tab.locator(".intervals").count() == 3
-    assert tab.locator("svg.emblem").count() == len(landing.in_the_book())
+    assert tab.locator("svg.emblem[aria-hidden]").count() == len(landing.in_the_book())
+
+
+@pytest.mark.site
+def test_each_page_on_which_models_run_has_a_picture_that_says_what_it_shows(visit):
+    tab = visit()
+    cards = tab.locator(".strip > li")
+    assert cards.locator("a").evaluate_all("all => all.map(e => e.href.split('/').pop())") == [
+        f"{name}.html" for name in landing.SAYS["models"]
+    ]
+    assert len(cards.get_by_role("img").evaluate_all("all => all.map(e => e.ariaLabel).filter(Boolean)")) == 4
+    assert tab.locator("a[href^='what-would-it-cost']:not(.bd-sidebar *)").count() == 1, "no second link"
+    assert violations(tab, ".strip") == []
 
 
 # What stands at the foot of pages and beside links

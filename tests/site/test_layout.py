@@ -69,6 +69,13 @@ EDGES = """() => {
     }
     return wrong;
 }"""
+# Where code, pictures, tables and instruments end, from the left edge of the text; an annotated block is divided.
+ENDS = """() => {
+    const start = document.querySelector(".bd-article section").getBoundingClientRect().left;
+    return [...document.querySelectorAll(".bd-article :is(pre, figure img, table, div.instrument, .result)")]
+        .filter(e => e.checkVisibility() && !e.closest(".join, .guess"))
+        .map(e => Math.round(e.getBoundingClientRect().right - start));
+}"""
 PROSE = """() => {
     const copy = document.querySelector(".bd-article").cloneNode(true);
     copy.querySelectorAll("math, pre, code, script, style, svg, .instrument").forEach(e => e.remove());
@@ -114,6 +121,7 @@ def test_nothing_is_cut_nothing_meets_and_there_are_two_widths(tab, path):
     page = visit(tab, path)
     if path in NOTEBOOKS:
         assert page.evaluate(EDGES) == []
+        assert {*page.evaluate(ENDS)} <= {672, 1008}
         for width in (1280, 1920):
             page.set_viewport_size({"width": width, "height": 900})
             notes, meeting = page.evaluate(MEETING)
@@ -143,6 +151,21 @@ def test_the_contents_stand_below_the_entry_of_the_page_and_say_where_one_is(tab
     page.locator(".primary-toggle").click()
     contents.locator("a").nth(6).click()
     assert not page.locator("dialog[open]").count(), "the drawer hides what it leads to"
+
+
+def test_a_section_ends_with_a_way_up_at_which_the_tab_key_does_not_stop(tab):
+    page = visit(tab, CHAPTERS[1])
+    ways = page.locator("section > section > p.up:last-child > a")
+    assert ways.count() == page.locator(".bd-article > section > section").count()
+    until(lambda: ways.evaluate_all("all => all.every(e => e.tabIndex < 0)"))
+    ways.nth(5).click()
+    until(lambda: page.evaluate("scrollY") == 0)
+
+
+def test_what_folds_takes_one_line_between_the_question_and_what_it_asks_about(tab):
+    for width, room in {390: 70, 820: 70, 1280: 50, 1440: 50}.items():
+        question, guess = (visit(tab, CHAPTERS[0], width).locator(e).bounding_box() for e in ("h1 + p", ".guess"))
+        assert 0 < guess["y"] - question["y"] - question["height"] < room, width
 
 
 def test_code_of_a_picture_opens_by_a_link_and_without_a_script_by_a_line(tab, chromium, address):

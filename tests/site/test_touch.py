@@ -96,10 +96,11 @@ def test_a_picture_opens_larger_by_a_touch_or_a_key_and_says_what_it_shows(phone
 
 def test_code_on_a_phone_hides_nothing_at_its_right(phone):
     """The sizes that it has in its comments are in sight, beside its lines or below them, however long these are."""
-    browser.visit(phone, f"{phone.address}/notebooks/01-transformer.html")
-    hidden = """() => [...document.querySelectorAll(".cell_input pre")].filter(e => e.checkVisibility())
+    hidden = """() => [...document.querySelectorAll(".bd-article pre")].filter(e => e.checkVisibility())
         .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent.slice(0, 80))"""
-    assert phone.evaluate(hidden) == []
+    for page in ("book/your-own-text", "book/test-for-leaks", "notebooks/01-transformer"):
+        browser.visit(phone, f"{phone.address}/{page}.html")
+        assert phone.evaluate(hidden) == [], page
     right = """() => [...document.querySelectorAll(".cell_input pre .gap + .c1")].filter(e => e.checkVisibility())
         .map(e => Math.max(...[...e.getClientRects()].map(box => box.right)))"""
     places = phone.evaluate(right)

@@ -85,6 +85,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         links.link_mentions,
         search.collect,  # what the glossary leads to is linked by then
         terms.link_terms,
+        contents.lead_up,
     ],
     "html-collect-pages": [others, search.add_search_page],
     "html-page-context": [

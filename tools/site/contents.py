@@ -3,7 +3,7 @@
 Of the parts, the chapters are open, and the one that the page is in; the others are folded.
 
 The theme has them in a bar of their own at the right, where the margin is; and on paper before the text, where nobody
-can press them.
+can press them. A section of a chapter or study ends with a way up.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
+from docutils import nodes
 
 
 def move_contents(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -37,3 +38,11 @@ def move_contents(app: Any, pagename: str, templatename: str, context: dict[str,
     context["generate_toctree_html"] = with_contents
     context["generate_toc_html"] = lambda **_: ""  # for the theme's own places
     context["secondary_sidebar_items"] = []
+
+
+def lead_up(app: Any, doctree: nodes.document, docname: str) -> None:
+    if docname.startswith("notebooks/"):
+        page = doctree.next_node(nodes.section)
+        for section in [part for part in page.children if isinstance(part, nodes.section)]:
+            up = f'<p class="up"><a href="#{page["ids"][0]}">↑ To the top</a></p>'
+            section += nodes.raw("", up, format="html")

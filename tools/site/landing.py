@@ -5,6 +5,7 @@
 - ``<!-- block -->`` becomes the first annotated block of Chapter 1, which static/landing.js lights up once.
 - ``<!-- leak lab -->`` becomes the instrument, all but one slider of it behind "more".
 - ``<!-- writing -->`` becomes two models that write: tools/site/writing.py.
+- ``<!-- models -->`` becomes a picture for each page on which models run, with what one does there.
 - ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with its emblem.
 """
 
@@ -61,7 +62,7 @@ def colab(name: str, words: str, **attributes: str) -> str:
 
 
 def emblem(name: str) -> str:
-    """The emblem of a chapter, in the colors of the page; it says nothing that its card does not say."""
+    """The emblem of a chapter, which says nothing that its card does not say, or of a page; in the page's colors."""
     return (EMBLEMS / f"{name}.svg").read_text(encoding="utf-8").strip()
 
 
@@ -78,6 +79,14 @@ def cards() -> str:
             '<p class="more">' + " · ".join(filter(None, (f"{minutes(name)} minutes to read", in_colab))) + "</p></li>"
         )
     return f'<ul class="chapter-cards">{"".join(items)}</ul>'
+
+
+def models_on_pages() -> str:
+    items = []
+    for name, says in SAYS["models"].items():
+        title = (ROOT / "book" / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        items.append(f'<li>{emblem(name)}<h3><a href="{name}.html">{title}</a></h3><p>{says}</p></li>')
+    return f'<ul class="chapter-cards strip">{"".join(items)}</ul>'
 
 
 def facts() -> str:
@@ -132,6 +141,7 @@ MARKS = {
     "<!-- block -->": block,
     "<!-- leak lab -->": leak_lab,
     "<!-- writing -->": writing.strip,
+    "<!-- models -->": models_on_pages,
     "<!-- chapters -->": cards,
 }
 
