@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 NOTEBOOKS = [page for page in browser.pages(SITE) if page.startswith("notebooks/")]
 CHAPTERS = [page for page in NOTEBOOKS if "/studies/" not in page]
+STUDIES = [page for page in NOTEBOOKS if page not in CHAPTERS]
 OTHERS = [
     "book/how-to-read.html",
     "book/papers.html",
@@ -116,7 +117,9 @@ def visit(tab, path, width=1440):
     return tab
 
 
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *OTHERS])
+@pytest.mark.parametrize(
+    "path", [*CHAPTERS, STUDIES[0], *OTHERS, *(pytest.param(page, marks=pytest.mark.long) for page in STUDIES[1:])]
+)
 def test_nothing_is_cut_nothing_meets_and_there_are_two_widths(tab, path):
     page = visit(tab, path)
     if path in NOTEBOOKS:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 PAGES = [page for page in browser.pages(SITE) if page != "index.html"]  # that one only points to book/index.html
 LOOKED_AT = browser.one_of_each(PAGES)
-CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
+CHAPTERS = [page for page in PAGES if re.match("notebooks/0", page) or (page in LOOKED_AT and "/studies/" in page)]
 API = "book/api/"
 
 pytestmark = [
@@ -163,7 +163,9 @@ def darken(page):
     page.locator("html:not([data-theme=light])").wait_for(state="attached")  # pages without a theme have none
 
 
-@pytest.mark.parametrize("path", LOOKED_AT)
+@pytest.mark.parametrize(
+    "path", [page if page in LOOKED_AT else pytest.param(page, marks=pytest.mark.long) for page in PAGES]
+)
 def test_page(tab, path):
     """All that every page is held to, by one visit: what else than its colors changes with none of its themes."""
     page = tab.visit(path)

@@ -60,7 +60,7 @@ def first_visit(chromium, address, width):
     return seen
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.long)])
 @pytest.mark.parametrize("path", ["notebooks/05-gmlp.html"])
 def test_a_first_visit_is_quick_steady_and_light(chromium, home, path, width):
     plain, readable = [], []

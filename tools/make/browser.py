@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, Playwright
 
 WIDE, NARROW = 1280, 400  # CSS pixels: a laptop, a phone
-ONE_KIND = ("book/api/", "book/source/", "notebooks/studies/")  # folders of pages of one kind each
+ONE_KIND = ("book/api/", "book/source/", "notebooks/studies/", "notebooks/")  # folders of pages of one kind each
 
 # One process without a sandbox, so that it also runs in a container; the rest keeps the browser itself off the network.
 FLAGS = [

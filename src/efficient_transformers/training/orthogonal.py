@@ -21,7 +21,7 @@ def rounded(x: Tensor) -> Tensor:
 def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], rounds: int, eps: float) -> Tensor:
     r"""A matrix with its singular values brought near 1, by rounds of one polynomial.
 
-    :math:`X \leftarrow aX + (bA + cA^2)X` with :math:`A = XX^\top`, from :math:`X = G / \lVert G \rVert`.
+    :math:`X \leftarrow aX + (bA + cA^2)X` with :math:`A = XX^\top`, from G over the root of its sum of squares on.
 
     Args:
         matrix: G, of shape [m, n].
