@@ -11,14 +11,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["Muon", "orthogonalized"]
+__all__ = ["Muon", "newton_schulz"]
 
 
 def rounded(x: Tensor) -> Tensor:
     return x.bfloat16().float()
 
 
-def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], rounds: int, eps: float) -> Tensor:
+def newton_schulz(matrix: Tensor, coefficients: tuple[float, float, float], rounds: int, eps: float) -> Tensor:
     r"""A matrix with its singular values brought near 1, by rounds of one polynomial.
 
     :math:`X \leftarrow aX + (bA + cA^2)X` with :math:`A = XX^\top`, from G over the root of its sum of squares on.
@@ -41,7 +41,7 @@ def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], rou
 
 
 class Muon(torch.optim.Muon):
-    r""":class:`torch.optim.Muon`, with its default momentum of Nesterov's, whose step is :func:`orthogonalized`."""
+    r""":class:`torch.optim.Muon`, with its default momentum of Nesterov's, whose step is :func:`newton_schulz`."""
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -53,7 +53,7 @@ class Muon(torch.optim.Muon):
                     self.state[p]["momentum_buffer"] = torch.zeros_like(p.grad)
                 average = self.state[p]["momentum_buffer"].lerp_(p.grad, 1 - momentum)
                 ahead = p.grad.lerp(average, momentum)
-                step = orthogonalized(ahead, group["ns_coefficients"], group["ns_steps"], group["eps"])
+                step = newton_schulz(ahead, group["ns_coefficients"], group["ns_steps"], group["eps"])
                 m, n = p.shape
                 scale = 0.2 * max(m, n) ** 0.5 if group["adjust_lr_fn"] == "match_rms_adamw" else max(1, m / n) ** 0.5
                 p.mul_(1 - lr * group["weight_decay"]).add_(step, alpha=-lr * scale)
