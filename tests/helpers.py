@@ -24,6 +24,11 @@ SIZES += ["--seq-len", "8", "--eval-every", "2", "--eval-batches", "1"]
 SETTINGS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
 
 
+def mostly_long(values, always):
+    """The values for a parameter, of which all but some are for `make test-long` alone."""
+    return [value if value in always else pytest.param(value, marks=pytest.mark.long) for value in values]
+
+
 def randomize(module, scale=0.1):
     """Weights far from their special initial values, so that nothing is equal by accident; in eval mode."""
     with torch.no_grad():

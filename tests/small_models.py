@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import randomize
+from helpers import mostly_long, randomize
 from torch import Tensor
 
 from efficient_transformers import LanguageModel, build_model, model_names, parse_hierarchy
@@ -31,9 +31,7 @@ FAMILIES = ["transformer", "primer", "hourglass", "dense-gmlp", "amlp"]
 
 every_model = pytest.mark.parametrize("case", model_names())
 every_case = pytest.mark.parametrize("case", CASES)
-every_family = pytest.mark.parametrize(
-    "case", [*FAMILIES, *(pytest.param(case, marks=pytest.mark.long) for case in CASES if case not in FAMILIES)]
-)  # where compilation takes seconds
+every_family = pytest.mark.parametrize("case", mostly_long(CASES, FAMILIES))  # where compilation takes seconds
 every_device = pytest.mark.parametrize("device", DEVICES)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from axe import violations
+from helpers import mostly_long
 from polling import until
 
 from tools.make import browser, fonts
@@ -15,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 NOTEBOOKS = [page for page in browser.pages(SITE) if page.startswith("notebooks/")]
 CHAPTERS = [page for page in NOTEBOOKS if "/studies/" not in page]
-STUDIES = [page for page in NOTEBOOKS if page not in CHAPTERS]
+STUDY = next(page for page in NOTEBOOKS if page not in CHAPTERS)
 OTHERS = [
     "book/how-to-read.html",
     "book/papers.html",
@@ -117,9 +118,7 @@ def visit(tab, path, width=1440):
     return tab
 
 
-@pytest.mark.parametrize(
-    "path", [*CHAPTERS, STUDIES[0], *OTHERS, *(pytest.param(page, marks=pytest.mark.long) for page in STUDIES[1:])]
-)
+@pytest.mark.parametrize("path", mostly_long([*NOTEBOOKS, *OTHERS], [*CHAPTERS, STUDY, *OTHERS]))
 def test_nothing_is_cut_nothing_meets_and_there_are_two_widths(tab, path):
     page = visit(tab, path)
     if path in NOTEBOOKS:

@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from axe import violations
+from helpers import mostly_long
 from legible import LEAST
 from polling import until
 from sphinx.util.inventory import InventoryFile
@@ -163,9 +164,7 @@ def darken(page):
     page.locator("html:not([data-theme=light])").wait_for(state="attached")  # pages without a theme have none
 
 
-@pytest.mark.parametrize(
-    "path", [page if page in LOOKED_AT else pytest.param(page, marks=pytest.mark.long) for page in PAGES]
-)
+@pytest.mark.parametrize("path", mostly_long(PAGES, LOOKED_AT))
 def test_page(tab, path):
     """All that every page is held to, by one visit: what else than its colors changes with none of its themes."""
     page = tab.visit(path)
@@ -376,7 +375,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("page", [*READ, *(pytest.param(page, marks=pytest.mark.long) for page in OTHERS)])
+@pytest.mark.parametrize("page", mostly_long([*READ, *OTHERS], READ))
 def test_no_address_makes_a_page_complain(chromium, page):
     tab, complaints = chromium.new_page(), []
     tab.on("pageerror", lambda error: complaints.append((tab.url[-80:], str(error))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers import mostly_long
 
 from tools.make import browser
 
@@ -56,9 +57,7 @@ def stops(tab, most):
     return found
 
 
-@pytest.mark.parametrize(
-    "path", [page if page == ALWAYS else pytest.param(page, marks=pytest.mark.long) for page in CHAPTERS]
-)
+@pytest.mark.parametrize("path", mostly_long(CHAPTERS, [ALWAYS]))
 def test_the_keyboard_stops_where_a_reader_wants_to_and_shows_where_it_is(tab, path):
     tab.set_viewport_size({"width": 1440, "height": 900})
     browser.visit(tab, f"{SITE.as_uri()}/{path}")
@@ -69,10 +68,7 @@ def test_the_keyboard_stops_where_a_reader_wants_to_and_shows_where_it_is(tab, p
     assert all(part in reached for part in ("Skip to", "theme-switch", "search-button", "dropdown", "<summary"))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(page, marks=[pytest.mark.long] * ("/studies/" in page)) for page in CHAPTERS if page != ALWAYS],
-)
+@pytest.mark.parametrize("path", mostly_long(CHAPTERS, [page for page in CHAPTERS if "/studies/" not in page]))
 def test_the_same_stops_one_after_the_other_by_a_script(tab, path):
     """In the order of the page, which is that of the key as long as no element asks for a place of its own."""
     tab.set_viewport_size({"width": 1440, "height": 900})

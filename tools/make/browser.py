@@ -17,7 +17,12 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, Playwright
 
 WIDE, NARROW = 1280, 400  # CSS pixels: a laptop, a phone
-ONE_KIND = ("book/api/", "book/source/", "notebooks/studies/", "notebooks/")  # folders of pages of one kind each
+ONE_KIND = (
+    "book/api/",
+    "book/source/",
+    "notebooks/studies/",
+    "notebooks/",
+)  # of pages of one kind each, the inner folder first
 
 # One process without a sandbox, so that it also runs in a container; the rest keeps the browser itself off the network.
 FLAGS = [
@@ -32,7 +37,7 @@ FLAGS = [
 
 
 def find() -> str | None:
-    """The path of an installed Chromium or Chrome: best of one without windows, which takes half the processor time."""
+    """The path of an installed Chromium or Chrome; one without windows takes half the processor time."""
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next((path for path in map(shutil.which, names) if path), None)
 

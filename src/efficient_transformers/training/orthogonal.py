@@ -14,7 +14,7 @@ from torch import Tensor
 __all__ = ["Muon", "newton_schulz"]
 
 
-def rounded(x: Tensor) -> Tensor:
+def to_bfloat16(x: Tensor) -> Tensor:
     return x.bfloat16().float()
 
 
@@ -35,8 +35,9 @@ def newton_schulz(matrix: Tensor, coefficients: tuple[float, float, float], roun
     x = matrix.bfloat16().T if matrix.shape[0] > matrix.shape[1] else matrix.bfloat16()
     x = (x / x.norm().clamp(min=eps)).float()  # [the smaller of m and n, the larger]
     for _ in range(rounds):
-        gram = rounded(x @ x.T)
-        x = rounded(torch.addmm(x, rounded(torch.addmm(gram, gram, gram, beta=b, alpha=c)), x, beta=a))
+        gram = to_bfloat16(x @ x.T)
+        mix = to_bfloat16(torch.addmm(gram, gram, gram, beta=b, alpha=c))
+        x = to_bfloat16(torch.addmm(x, mix, x, beta=a))
     return x.T if matrix.shape[0] > matrix.shape[1] else x
 
 
