@@ -29,7 +29,7 @@ requestAnimationFrame(() => requestAnimationFrame(() => { console.error(said); d
 WRITTEN = "return document.querySelector('.models').app.writings[0]?.pieces.length ?? 0"
 
 # The first screen of Chapter 1, an eighth as wide and high, as it was looked at in Firefox and in
-# chromium-headless-shell: a Chromium with windows draws letters otherwise. To renew a picture, remove it and run.
+# chromium-headless-shell, of which a Chromium with windows is 14 apart. To renew a picture, remove it and run.
 PICTURES, SMALLER = Path(__file__).parent / "pictures", 8
 SCREENS = {390: 844, 820: 1180, 1280: 800, 1440: 900}
 APART = 16  # of 255 shades, at any place: two builds of one state are 0 apart, 2 pixels of room more make 36

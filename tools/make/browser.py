@@ -28,6 +28,7 @@ ONE_KIND = (
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--font-render-hinting=none",  # letters as far apart without windows as with them
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",

@@ -42,7 +42,9 @@ def store(chromium: Browser, address: str) -> None:
         tab = chromium.new_page(viewport=size, device_scale_factor=stored.scale, reduced_motion="reduce")
         browser.visit(tab, f"{address}/{stored.page}")
         tab.evaluate("document.querySelectorAll('details.answer').forEach(e => { e.open = true; })")
-        tab.locator(stored.top).first.evaluate("e => scrollTo({top: e.offsetTop - 64, behavior: 'instant'})")
+        tab.locator(stored.top).first.evaluate(
+            "e => scrollTo({top: e.getBoundingClientRect().top - 64, behavior: 'instant'})"
+        )
         tab.wait_for_timeout(500)
         path = FOLDER / name
         tab.screenshot(path=path)
