@@ -147,3 +147,8 @@ def test_the_finding_of_the_first_page_is_what_the_runs_say():
     assert max(two.models[1].losses.values()) < min(eight.models[1].losses.values())
     (found,) = re.findall(r"^One thing it found: .+$", (ROOT / "book" / "index.md").read_text("utf-8"), re.MULTILINE)
     assert found in (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", ["how-we-compare", "06-head-to-head"])
+def test_the_bound_of_as_good_is_that_of_the_pages(page):
+    assert f"within {ALIKE:g} nats of 0" in (ROOT / "book" / f"{page}.md").read_text("utf-8")

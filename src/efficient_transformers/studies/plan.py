@@ -45,7 +45,7 @@ FEWEST_STEPS, ENOUGH_STEPS = 20, 200  # below which nothing is judged; below whi
 TUNING = 8.0  # runs that the choice of a rate takes: five, and six more where the curve is not smooth
 SCORED = {"tuning": 1, "reported": 2}  # parts of the text that a run is scored on at its end
 LOOK = 8192  # tokens that its loss is measured on before and after
-ALIKE = 0.02  # two steps are as long, up to this share
+AS_LONG = 0.02  # two steps are as long, up to this share
 MARGIN = 0.9  # of the minutes is planned
 RATES = (2e-3, 4e-3, 8e-3)  # where tuning starts: short runs want high rates
 QUESTIONS = 2  # equal steps, and equal time
@@ -141,7 +141,7 @@ class Plan:
     def entries(self) -> dict[str, Entry]:
         """The sides at equal steps, in equal time, and of half their depth, rounded down, by what they are for."""
         found = {side: self.entry(side, self.steps) for side in ("baseline", "variant")}
-        if abs(self.in_time("variant") / self.steps - 1) > ALIKE:
+        if abs(self.in_time("variant") / self.steps - 1) > AS_LONG:
             in_time = self.entry("variant", self.in_time("variant"))
             found["variant in time"] = replace(in_time, rate_of=found["variant"])
         for side in self.depths:
@@ -174,7 +174,7 @@ class Plan:
         whole, ratio = self.seconds["baseline"], self.seconds["variant"] / self.seconds["baseline"]
         tuning, reported = (steps + self.scoring(role) for role in ("tuning", "reported"))
         tuned = rates * tuning + seeds * reported
-        extra = seeds * reported if abs(ratio - 1) > ALIKE else 0.0
+        extra = seeds * reported if abs(ratio - 1) > AS_LONG else 0.0
         return whole * ((1 + ratio + len(self.depths)) * tuned + extra) / self.processes
 
     def settled(self) -> Plan:
