@@ -124,6 +124,11 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
     return time.perf_counter() - start, peak / (2**30 if sys.platform == "darwin" else 2**20)
 
 
+def execute_it(name: str) -> str:
+    """The command that does."""
+    return f"run `.venv/bin/python -m tools.notebooks.run_notebooks {name}`"
+
+
 def with_kept_outputs(name: str) -> NotebookNode:
     """The text as a notebook, each code cell with the outputs that the stored one has of the same code.
 
@@ -138,7 +143,8 @@ def with_kept_outputs(name: str) -> NotebookNode:
         while before and before[0].source != cell.source:  # code that went
             before.pop(0)
         if not before:
-            raise ValueError(f"{name}: the cell {cell.source!r} is not the stored one; execute the notebook")
+            begins = cell.source.split("\n")[0]
+            raise ValueError(f"{name}: the cell that begins {begins!r} is not the stored one; {execute_it(name)}")
         cell.outputs, cell.execution_count = before[0].outputs, before.pop(0).execution_count
     pictures.keep_vectors(notebook, stored, number(name))
     return canonical(notebook, name)
@@ -164,7 +170,7 @@ def differences(name: str) -> list[str]:
     """What is wrong between a text and its notebook; empty when they agree."""
     path = ROOT / "notebooks" / f"{name}.ipynb"
     if not path.exists():
-        return [f"{path.name} is missing; run `make notebooks`"]
+        return [f"{path.name} is missing; {execute_it(name)}"]
     stored = nbformat.read(path, 4)
     found = []
     if nbformat.writes(stored) != nbformat.writes(canonical(nbformat.read(path, 4), name)):
@@ -174,7 +180,7 @@ def differences(name: str) -> list[str]:
         found.append(f"book/{name}.md and the notebook differ")
     if never:
         found.append(f"{never} code cells were never executed")
-    return [f"{name}: {what}; run `make notebooks`" for what in found]
+    return [f"{name}: {what}; {execute_it(name)}, or `make page {name}` if only sentences changed" for what in found]
 
 
 def main() -> None:
