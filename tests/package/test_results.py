@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -83,6 +84,15 @@ def test_an_entry_that_names_no_runs_is_named(monkeypatch):
     results.find.cache_clear()
     with pytest.raises(ValueError, match="name is 'y'"):
         results.find("y")
+
+
+def test_a_pair_whose_seeds_have_not_all_run_is_left_out(monkeypatch):
+    of, known = ("optimizers, 500 steps", ("gMLP, Muon", "gMLP")), dict(results.reported())
+    assert of[1] in results.judged("muon", of[0])
+    key = next(key for key in known if key[1].startswith("gMLP, Muon, 0.8M, 500"))
+    known[key] = replace(known[key], losses={0: known[key].losses[0]})
+    monkeypatch.setattr(results, "reported", lambda: known)
+    assert of[1] not in results.judged.__wrapped__("muon", of[0])
 
 
 def test_the_lists_are_those_that_the_studies_declared():

@@ -117,12 +117,12 @@ def lists() -> dict[str, dict[str, list[tuple[Key, Key]]]]:
 
 @cache
 def judged(study: str, name: str) -> dict[tuple[str, str], Row]:
-    """The pairs of a list that were run, by the names of their models; by the labels, where names are those of two."""
+    """The pairs of a list that were run with each seed, by their models' names; by labels, where two have a name."""
     require_known("the study", study, lists())
     require_known(f"the list of {study!r}", name, lists()[study])
     known = reported()
     asked = lists()[study][name]
-    pairs = [(a, b) for a, b in asked if a in known and b in known]
+    pairs = [(a, b) for a, b in asked if a in known and b in known and known[a].losses.keys() == known[b].losses.keys()]
     complete = pairs == asked or (study != AFTERWARDS and len(pairs) > 0)  # what is declared may not have run yet
     require(complete, f"the list {name!r}", asked, "pairs of entries with reported runs")
     models = [(known[a], known[b]) for a, b in pairs]
