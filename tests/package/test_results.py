@@ -86,13 +86,13 @@ def test_an_entry_that_names_no_runs_is_named(monkeypatch):
         results.find("y")
 
 
-def test_a_pair_whose_seeds_have_not_all_run_is_left_out(monkeypatch):
-    of, known = ("optimizers, 500 steps", ("gMLP, Muon", "gMLP")), dict(results.reported())
-    assert of[1] in results.judged("muon", of[0])
+def test_a_pair_whose_models_have_not_run_the_same_seeds_is_left_out(monkeypatch):
+    asked, pair, known = ("muon", "optimizers, 500 steps"), ("gMLP, Muon", "gMLP"), dict(results.reported())
+    assert pair in results.judged(*asked)
     key = next(key for key in known if key[1].startswith("gMLP, Muon, 0.8M, 500"))
     known[key] = replace(known[key], losses={0: known[key].losses[0]})
     monkeypatch.setattr(results, "reported", lambda: known)
-    assert of[1] not in results.judged.__wrapped__("muon", of[0])
+    assert pair not in results.judged.__wrapped__(*asked)
 
 
 def test_the_lists_are_those_that_the_studies_declared():

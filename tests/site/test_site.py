@@ -139,9 +139,7 @@ class Watched:
         self.page.set_viewport_size({"width": browser.WIDE, "height": 900})
         browser.visit(self.page, f"{self.home}/{path}")
         self.page.evaluate(OPEN)
-        self.page.add_style_tag(
-            content=".lines { content-visibility: visible !important; }"
-        )  # else each look is a layout
+        browser.draw_all(self.page)  # else each look is a layout
         return self.page
 
 

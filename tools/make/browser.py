@@ -17,12 +17,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, Playwright
 
 WIDE, NARROW = 1280, 400  # CSS pixels: a laptop, a phone
-ONE_KIND = (
-    "book/api/",
-    "book/source/",
-    "notebooks/studies/",
-    "notebooks/",
-)  # of pages of one kind each, the inner folder first
+# Folders of pages of one kind each, the inner folder first.
+ONE_KIND = ("book/api/", "book/source/", "notebooks/studies/", "notebooks/")
 
 # One process without a sandbox, so that it also runs in a container; the rest keeps the browser itself off the network.
 FLAGS = [
@@ -108,6 +104,11 @@ def served(site: Path, handler: type[QuietHandler] = QuietHandler) -> Iterator[s
         finally:
             server.shutdown()
             thread.join()
+
+
+def draw_all(tab: Page) -> None:
+    """Have the code below the window drawn, too, for which a page otherwise waits until somebody scrolls there."""
+    tab.add_style_tag(content="pre > .lines { content-visibility: visible !important; }")
 
 
 def visit(tab: Page, address: str) -> None:

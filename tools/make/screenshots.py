@@ -53,10 +53,6 @@ def store(chromium: Browser, address: str) -> None:
         print(path.relative_to(ROOT))
 
 
-# Code below the window is not drawn until somebody scrolls there, and nobody does for a picture of the page.
-DRAW_ALL = "document.querySelectorAll('.lines').forEach(e => e.style.contentVisibility = 'visible')"
-
-
 def look(chromium: Browser, address: str, pages: list[str], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for theme in ("light", "dark"):
@@ -66,7 +62,7 @@ def look(chromium: Browser, address: str, pages: list[str], out: Path) -> None:
                 browser.visit(tab, f"{address}/{page}")
                 name = page.removesuffix(".html").replace("/", "-")
                 path = out / f"{name}-{width}-{theme}.png"
-                tab.evaluate(DRAW_ALL)
+                browser.draw_all(tab)
                 tab.screenshot(path=path, full_page=True)
                 print(path)
             tab.close()

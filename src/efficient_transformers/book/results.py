@@ -117,7 +117,7 @@ def lists() -> dict[str, dict[str, list[tuple[Key, Key]]]]:
 
 @cache
 def judged(study: str, name: str) -> dict[tuple[str, str], Row]:
-    """The pairs of a list that were run with each seed, by their models' names; by labels, where two have a name."""
+    """The pairs of a list that were run, both models with the same seeds, by name; by label, if names repeat."""
     require_known("the study", study, lists())
     require_known(f"the list of {study!r}", name, lists()[study])
     known = reported()
