@@ -107,8 +107,9 @@ def served(site: Path, handler: type[QuietHandler] = QuietHandler) -> Iterator[s
 
 
 def draw_all(tab: Page) -> None:
-    """Have the code below the window drawn, too, for which a page otherwise waits until somebody scrolls there."""
+    """Have code and pictures below the window drawn, too, which otherwise wait until somebody scrolls there."""
     tab.add_style_tag(content="pre > .lines { content-visibility: visible !important; }")
+    tab.evaluate("Promise.all([...document.images].map(e => { e.loading = 'eager'; return e.decode(); }))")
 
 
 def visit(tab: Page, address: str) -> None:

@@ -53,6 +53,9 @@ def store(chromium: Browser, address: str) -> None:
         print(path.relative_to(ROOT))
 
 
+TALLEST = 8000  # pixels of a picture: below 16,384 Chromium leaves out what is dark
+
+
 def look(chromium: Browser, address: str, pages: list[str], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for theme in ("light", "dark"):
@@ -61,10 +64,13 @@ def look(chromium: Browser, address: str, pages: list[str], out: Path) -> None:
             for page in pages:
                 browser.visit(tab, f"{address}/{page}")
                 name = page.removesuffix(".html").replace("/", "-")
-                path = out / f"{name}-{width}-{theme}.png"
                 browser.draw_all(tab)
-                tab.screenshot(path=path, full_page=True)
-                print(path)
+                height = tab.evaluate("document.documentElement.scrollHeight")
+                for part, top in enumerate(range(0, height, TALLEST), start=1):
+                    path = out / f"{name}-{width}-{theme}-{part}.png"
+                    clip = {"x": 0, "y": top, "width": width, "height": min(TALLEST, height - top)}
+                    tab.screenshot(path=path, full_page=True, clip=clip)
+                    print(path)
             tab.close()
 
 
