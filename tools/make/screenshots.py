@@ -68,8 +68,8 @@ def look(chromium: Browser, address: str, pages: list[str], out: Path) -> None:
                 height = tab.evaluate("document.documentElement.scrollHeight")
                 for part, top in enumerate(range(0, height, TALLEST), start=1):
                     path = out / f"{name}-{width}-{theme}-{part}.png"
-                    clip = {"x": 0, "y": top, "width": width, "height": min(TALLEST, height - top)}
-                    tab.screenshot(path=path, full_page=True, clip=clip)
+                    tall = min(TALLEST, height - top)
+                    tab.screenshot(path=path, full_page=True, clip={"x": 0, "y": top, "width": width, "height": tall})
                     print(path)
             tab.close()
 
