@@ -13,6 +13,7 @@ import torch
 from axe import too_small, violations
 from helpers import randomize
 from playwright.sync_api import Error, expect
+from polling import until
 
 from efficient_transformers import build_model, load_corpus, pretrained, pretrained_names, saving
 from efficient_transformers.layers.attention import Attention
@@ -423,7 +424,7 @@ def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
     tab = visit(f"{home}/write.html")
     tab.get_by_role("button", name="Run").focus()
     tab.keyboard.press("Enter")
-    expect(tab.locator(".models-text span").nth(90)).to_be_attached(timeout=30_000)
+    until(lambda: tab.locator(".models-text span").count() > 90)
     tab.keyboard.press("Enter")
     settled(tab)
     assert tab.get_by_role("button", name="Run").count() == 1

@@ -15,7 +15,6 @@ import base64
 import io
 import string
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +47,12 @@ LANDING = "(),./=′∑≤⋅√−aeKkpqstvxy" + "𝑎𝐾𝑘𝑞𝑠𝑡𝑣�
 TALLEST = 2400  # thousandths of an em: Chromium makes each delimiter as wide as the widest that there is
 
 
-def part(font: TTFont, characters: Iterable[str], name: str, axes: Axes, **options: list[Any]) -> TTFont:
+def part(font: TTFont, characters: str, name: str, axes: Axes, **options: list[Any]) -> TTFont:
     """The font with these characters, at one place of its axes."""
     chosen = subset.Options(hinting=False, notdef_outline=True, **options)
     chosen.drop_tables += ["STAT"]
     subsetter = subset.Subsetter(chosen)
-    subsetter.populate(text="".join(characters))
+    subsetter.populate(text=characters)
     subsetter.subset(font)
     if axes:
         instancer.instantiateVariableFont(font, axes, inplace=True)
@@ -73,8 +72,8 @@ def rule(font: TTFont, name: str, css: str = "") -> str:
 
 
 def for_matplotlib(font: TTFont) -> None:
-    """Its lines as close as those of a figure; the licence stays in its table of names."""
-    every = map(chr, font.getBestCmap())
+    """Store the font for figures, with lines close together; the licence stays in its table of names."""
+    every = "".join(map(chr, font.getBestCmap()))
     part(font, every, "Book Sans", {"wght": 400}, layout_features=["kern"], name_IDs=[0, 1, 2, 4, 6, 13, 14])
     font["hhea"].ascent = font["OS/2"].sTypoAscender = 800
     font["hhea"].descent = font["OS/2"].sTypoDescender = -250
@@ -116,7 +115,8 @@ def main(serif: Path, sans: Path, math: Path) -> None:
         part(font, kept, name, axes, layout_features=FEATURES, name_IDs=[1, 2, 4, 6])
         css += rule(font, name, f" font-weight: {weight}; font-style: {style}; font-display: block;{only}")
     (STATIC / "type.css").write_text(css, encoding="utf-8")
-    for_matplotlib(TTFont(path, recalcTimestamp=False))
+    (letters,) = sans.glob("files/*-latin-wght-normal.woff2")
+    for_matplotlib(TTFont(letters, recalcTimestamp=False))
     for file, characters in {"math.css": MATH, "landing-math.css": LANDING}.items():
         font = TTFont(math, recalcTimestamp=False)
         use_primes_of_superscripts(font)
