@@ -7,7 +7,7 @@ import pytest
 from matplotlib.text import Text
 
 DARK_PAGE = np.array([0x14, 0x18, 0x1E]) / 255
-LEAST = 10.5  # points
+LEAST = 12  # points
 
 # For files that test drawings: drawn without a warning, but for what an older matplotlib calls in a newer pyparsing.
 DRAWINGS = [

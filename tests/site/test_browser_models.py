@@ -423,7 +423,7 @@ def test_it_writes_on_when_the_context_is_full_and_stops(visit, home):
     tab = visit(f"{home}/write.html")
     tab.get_by_role("button", name="Run").focus()
     tab.keyboard.press("Enter")
-    expect(tab.locator(".models-text span").nth(90)).to_be_attached()
+    expect(tab.locator(".models-text span").nth(90)).to_be_attached(timeout=30_000)
     tab.keyboard.press("Enter")
     settled(tab)
     assert tab.get_by_role("button", name="Run").count() == 1

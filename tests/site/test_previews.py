@@ -75,7 +75,7 @@ def tab(chromium):
 
 
 def test_a_pointer_opens_it_after_a_moment_and_may_enter_it(tab):
-    preview, link = tab.locator("#preview"), tab.locator("p a[data-preview][href='#eq-4-2']").first
+    preview, link = tab.locator("#preview"), tab.locator("p a[data-preview][href='#eq-4-9']").first
     link.scroll_into_view_if_needed()
     link.dispatch_event("pointerenter", {"pointerType": "mouse"})
     assert not preview.is_visible()
@@ -110,10 +110,10 @@ def test_a_tap_opens_a_sheet_with_a_way_there(chromium):
     )
     page = context.new_page()
     browser.visit(page, f"{SITE.as_uri()}/{CHAPTER}")
-    sheet, link = page.locator("#preview"), page.locator("p a[data-preview][href='#eq-4-2']").first
+    sheet, link = page.locator("#preview"), page.locator("p a[data-preview][href='#eq-4-9']").first
     link.tap()
     sheet.locator("math").first.wait_for()
-    assert "#eq-4-2" not in page.url
+    assert "#eq-4-9" not in page.url
     assert sheet.get_attribute("role") == "dialog"
     box = sheet.bounding_box()
     assert (box["x"], round(box["x"] + box["width"]), round(box["y"] + box["height"])) == (0, 390, 800)
@@ -122,8 +122,8 @@ def test_a_tap_opens_a_sheet_with_a_way_there(chromium):
     assert not sheet.is_visible()
     assert link.evaluate("e => e === document.activeElement")
     link.tap()
-    sheet.get_by_role("link", name="Go to (4.2)").tap()
-    page.wait_for_url("**/*#eq-4-2")
+    sheet.get_by_role("link", name="Go to (4.9)").tap()
+    page.wait_for_url("**/*#eq-4-9")
     assert not sheet.is_visible()
     context.close()
 
@@ -142,7 +142,7 @@ def test_a_page_with_a_preview_is_accessible(chromium):
 def test_without_a_script_a_reference_is_a_link(chromium, address):
     page = chromium.new_context(java_script_enabled=False).new_page()
     page.goto(f"{address}/{CHAPTER}")
-    page.locator("p a[data-preview][href='#eq-4-2']").first.click()
-    assert page.url.endswith("#eq-4-2")
+    page.locator("p a[data-preview][href='#eq-4-9']").first.click()
+    assert page.url.endswith("#eq-4-9")
     assert page.locator("#preview").count() == 0
     page.context.close()

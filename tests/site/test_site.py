@@ -102,7 +102,7 @@ LONG_LINES = """() => [...document.querySelectorAll(".bd-article p")]
 BROKEN = """() => [...document.querySelectorAll("math:not(.join-key *)")].map(e => e.closest(".kept") || e)
     .filter(e => /[.,;:]/.test(e.nextSibling?.textContent[0]) || e.getClientRects().length > 1)
     .map(e => e.textContent + e.nextSibling?.textContent.slice(0, 20))"""
-# CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 10.5 points.
+# CSS pixels: frames are shown at 100 to the inch, and tests of figures hold them to 12 points.
 EXPLORER_TEXT = LEAST * 100 / 72
 MOST_NODES = 9000
 CLIPPED = """() => [...document.querySelectorAll(".cell_output pre")]

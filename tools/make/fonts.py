@@ -1,4 +1,5 @@
-"""Make book/static/type.css, the letters of the book's text, and math.css, the glyphs of its equations.
+"""Make book/static/type.css, the letters of the book's text, math.css, the glyphs of its equations, and book-sans.ttf,
+the letters of its figures.
 
     python -m tools.make.fonts SERIF SANS MATH      # once, not at each build; needs `pip install brotli`
 
@@ -14,6 +15,7 @@ import base64
 import io
 import string
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 from fontTools.varLib import instancer
 
-STATIC = Path(__file__).parents[2] / "book" / "static"
+ROOT = Path(__file__).parents[2]
+STATIC = ROOT / "book" / "static"
+FIGURES = ROOT / "src" / "efficient_transformers" / "book" / "book-sans.ttf"
 CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " \xa0©±·×²¹éöüß–—‘’“”…−"
 EXTENDED = "Łłń"  # in a file of their own
 Axes = dict[str, float | tuple[float, float]]
@@ -44,23 +48,38 @@ LANDING = "(),./=′∑≤⋅√−aeKkpqstvxy" + "𝑎𝐾𝑘𝑞𝑠𝑡𝑣�
 TALLEST = 2400  # thousandths of an em: Chromium makes each delimiter as wide as the widest that there is
 
 
-def face(font: TTFont, characters: str, name: str, axes: Axes, css: str = "", **options: list[Any]) -> str:
-    """The rule of a font with these characters, at one place of its axes."""
+def part(font: TTFont, characters: Iterable[str], name: str, axes: Axes, **options: list[Any]) -> TTFont:
+    """The font with these characters, at one place of its axes."""
     chosen = subset.Options(hinting=False, notdef_outline=True, **options)
     chosen.drop_tables += ["STAT"]
     subsetter = subset.Subsetter(chosen)
-    subsetter.populate(text=characters)
+    subsetter.populate(text="".join(characters))
     subsetter.subset(font)
     if axes:
         instancer.instantiateVariableFont(font, axes, inplace=True)
     for record in font["name"].names:
         if record.nameID in (1, 3, 4, 6, 16):
             record.string = name.replace(" ", "")
+    return font
+
+
+def rule(font: TTFont, name: str, css: str = "") -> str:
+    """The font in a style sheet."""
     font.flavor = "woff2"
     made = io.BytesIO()
     font.save(made)
     data = base64.b64encode(made.getvalue()).decode()
     return f'@font-face {{ font-family: "{name}";{css} src: url("data:font/woff2;base64,{data}"); }}\n'
+
+
+def for_matplotlib(font: TTFont) -> None:
+    """Its lines as close as those of a figure; the licence stays in its table of names."""
+    every = map(chr, font.getBestCmap())
+    part(font, every, "Book Sans", {"wght": 400}, layout_features=["kern"], name_IDs=[0, 1, 2, 4, 6, 13, 14])
+    font["hhea"].ascent = font["OS/2"].sTypoAscender = 800
+    font["hhea"].descent = font["OS/2"].sTypoDescender = -250
+    font.flavor = None
+    font.save(FIGURES)
 
 
 def use_primes_of_superscripts(font: TTFont) -> None:
@@ -94,15 +113,16 @@ def main(serif: Path, sans: Path, math: Path) -> None:
         font = TTFont(path, recalcTimestamp=False)  # the same bytes each time
         kept = "".join(c for c in (EXTENDED if "-ext-" in file else CHARACTERS) if ord(c) in font.getBestCmap())
         only = f" unicode-range: {', '.join(f'U+{ord(c):X}' for c in kept)};" if "-ext-" in file else ""
-        rule = f" font-weight: {weight}; font-style: {style}; font-display: block;{only}"
-        css += face(font, kept, name, axes, rule, layout_features=FEATURES, name_IDs=[1, 2, 4, 6])
+        part(font, kept, name, axes, layout_features=FEATURES, name_IDs=[1, 2, 4, 6])
+        css += rule(font, name, f" font-weight: {weight}; font-style: {style}; font-display: block;{only}")
     (STATIC / "type.css").write_text(css, encoding="utf-8")
+    for_matplotlib(TTFont(path, recalcTimestamp=False))
     for file, characters in {"math.css": MATH, "landing-math.css": LANDING}.items():
         font = TTFont(math, recalcTimestamp=False)
         use_primes_of_superscripts(font)
         drop_tall_delimiters(font)
         css = f"/* A part of {math.name}, changed and renamed as its licence asks: tools/make/fonts.py */\n"
-        css += face(font, characters, "Book Math", {}, layout_features=[])
+        css += rule(part(font, characters, "Book Math", {}, layout_features=[]), "Book Math")
         (STATIC / file).write_text(css, encoding="utf-8")
 
 

@@ -94,7 +94,7 @@ def facts() -> str:
     names = in_the_book()
     said = (
         f"{len(names)} chapters",
-        f"{sum(map(minutes, names))} minutes to read",
+        f"{round(sum(map(minutes, names)) / 60)} hours to read",
         f"{len(models.shipped())} trained models that run on the page",
         "nothing to install",
     )

@@ -161,7 +161,7 @@ def differences(rows: Mapping[str, Comparison], xlabel: str, unsure: Collection[
     ax.axvline(0, color=GREY, lw=0.8)
     longest = max(len(line) for name in names for line in name.split("\n"))
     ax.set_yticks(range(len(rows)), names, linespacing=1.0)
-    ax.set(xlabel=fold(xlabel, WIDTH - 0.3 - 0.55 * EM * longest), ylim=(len(rows) - 0.4, -0.6))
+    ax.set(xlabel=fold(xlabel, WIDTH - 0.3 - 0.46 * EM * longest), ylim=(len(rows) - 0.4, -0.6))
     ax.xaxis.set_major_locator(MaxNLocator(5))
     return figure
 

@@ -1,6 +1,6 @@
 """How every figure of the book looks: one color for each model, one style, no change to the user's own.
 
-The house rule: at most ``WIDTH`` inches wide and no text below the style's 10.5 points, so that a phone shows no letter
+The house rule: at most ``WIDTH`` inches wide and no text below the style's 12 points, so that a phone shows no letter
 smaller than 9 pixels. Panels stand two to a row, ticks are thinned and not shrunk, legends cover nothing.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
 # One color and one marker per model in the whole book, both readable on white and, inverted by the site, on dark.
@@ -51,8 +52,9 @@ NEW, PLAIN = "#F7D9C4", "#EDEFF2"  # boxes: what a chapter adds, and what was th
 DIVERGING, SEQUENTIAL = "RdBu_r", "Blues"
 
 WIDTH = 5.6  # inches
-EM = 10.5 / 72  # the height of a line of text without its spacing, in inches; a letter is about half as wide
+EM = 12 / 72  # the height of a line of text without its spacing, in inches; a letter is about half as wide
 STYLE = Path(__file__).parents[1] / "book.mplstyle"
+fontManager.addfont(STYLE.with_name("book-sans.ttf"))  # the letters of the site
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -104,7 +106,7 @@ def panel_grid(n: int, height: float, columns: int = 2, **options: Any) -> tuple
 
 def fold(text: str, inches: float) -> str:
     """The text in lines that fit; a unit in parentheses goes to a line of its own first."""
-    letters = max(6, int(inches / (0.56 * EM)))
+    letters = max(6, int(inches / (0.47 * EM)))
     if len(text) <= letters:
         return text
     lines = text.replace(" (", "\n(").split("\n")
@@ -114,7 +116,7 @@ def fold(text: str, inches: float) -> str:
 def thin(labels: Sequence[str], inches: float, upright: bool = True) -> list[str]:
     """Every label where they fit beside each other within ``inches``, else every second one, or third, …"""
     letters = max((len(label) for label in labels), default=0) if upright else 1.6
-    need = (0.62 * letters + 0.5) * EM
+    need = (0.52 * letters + 0.5) * EM
     step = max(1, -int(-need * len(labels) // inches))
     return [label if i % step == 0 else "" for i, label in enumerate(labels)]
 
@@ -133,7 +135,7 @@ def fixed_ticks(axis: Any, places: Sequence[float], labels: Sequence[str]) -> No
 
 def legend_above(figure: Figure, entries: Mapping[str, Any]) -> None:
     """A legend on top, in as many columns as fit; the figure grows by it."""
-    widest = max(len(label) for label in entries) * 0.56 * EM + 0.5
+    widest = max(len(label) for label in entries) * 0.47 * EM + 0.5
     columns = max(1, min(len(entries), int(WIDTH / widest)))
     rows = -(-len(entries) // columns)
     columns = -(-len(entries) // rows)  # rows of equal length
