@@ -4,7 +4,6 @@
     python experiments/again.py versions    # of version 2, with which runs of version 3 are compared
     python experiments/again.py starts      # of gMLP, with which study 8 compares a start that is shut
     python experiments/again.py machines    # of models with attention, beside which later ones ran on another machine
-    python experiments/again.py optimizers  # under Muon, of which a CPU made some and a GPU the others
 
 Same rate, same seed. What is there is not run again. The losses go to files of these names in results/, which belong
 to no study.
@@ -21,7 +20,6 @@ import torch
 from declared import STUDIES
 from declared.controls import SAME, TOEPLITZ, TWO, entry, older
 from declared.head_to_head import EQUAL_TIME_2000, HEAD_TO_HEAD, MIDDLE, SHORT
-from declared.optimizers import under_muon
 from declared.size import GATE
 from planning import RESULTS, records_of
 from variants import build
@@ -63,13 +61,6 @@ def machines() -> Iterator[tuple[Study, Trial]]:
             yield from trials(HEAD_TO_HEAD, old, entry(name, model, SAME, old.steps, size=old.size))
 
 
-def optimizers() -> Iterator[tuple[Study, Trial]]:
-    """Models under Muon, after 2,000 steps, that a CPU made."""
-    for name in ("Baseline", "convolutions", "gMLP, b = 0"):
-        of = under_muon(2000)[name]
-        yield from trials(STUDIES["muon-2000"], of, of)
-
-
 def trials(study: Study, known: Entry, again: Entry) -> Iterator[tuple[Study, Trial]]:
     """An entry at the rate that a study chose for it, or for its older form."""
     rate = chosen_rate(known, records_of(study))
@@ -84,7 +75,7 @@ def execute(study: Study, trial: Trial) -> Record:
     return {key: made[key] for key in ("study", "run", "test", "device", "versions", "machine")}
 
 
-WHAT = {"devices": devices, "versions": versions, "starts": starts, "machines": machines, "optimizers": optimizers}
+WHAT = {"devices": devices, "versions": versions, "starts": starts, "machines": machines}
 
 
 def main() -> None:

@@ -241,19 +241,22 @@ def test_a_step_of_muon_is_orthogonal_and_as_large_as_one_of_adamw(corpus):
 @pytest.mark.parametrize("scale", ["match_rms_adamw", "original"])
 @pytest.mark.parametrize("shape", [(24, 24), (64, 24), (24, 64)])
 def test_three_steps_of_muon_are_pytorchs_to_the_rounding_of_bfloat16(shape, scale):
-    start = torch.randn(shape)
-    ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    start = torch.randn(2, *shape)
+    ours, theirs = ([nn.Parameter(matrix.clone()) for matrix in start] for _ in range(2))
     options = {"lr": 0.1, "weight_decay": 0.3, "adjust_lr_fn": scale}
-    optimizers = Muon([ours], **options), torch.optim.Muon([theirs], **options)
+    optimizers = Muon(ours, **options), torch.optim.Muon(theirs, **options)
     for _ in range(3):
-        ours.grad = torch.randn(shape) @ torch.logspace(0, -2, shape[1]).diag()  # singular values of many sizes
-        theirs.grad = ours.grad.clone()
+        for one, other in zip(ours, theirs, strict=True):
+            one.grad = torch.randn(shape) @ torch.logspace(0, -2, shape[1]).diag()  # singular values of many sizes
+            other.grad = one.grad.clone()
         for optimizer in optimizers:
             optimizer.step()
-    assert (ours - theirs).norm() < 0.01 * (theirs - start).norm()
+    for one, other, first in zip(ours, theirs, start, strict=True):
+        assert (one - other).norm() < 0.01 * (other - first).norm()
     states = [optimizer.state_dict() for optimizer in optimizers]
     assert states[0]["param_groups"] == states[1]["param_groups"]
-    assert torch.equal(*(state["state"][0]["momentum_buffer"] for state in states))
+    for i in range(2):
+        assert torch.equal(*(state["state"][i]["momentum_buffer"] for state in states))
 
 
 def test_learning_rate_rises_linearly_and_falls_along_a_cosine_to_a_tenth():
