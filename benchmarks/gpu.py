@@ -195,8 +195,7 @@ SECTIONS = {"tests": tests, "notebooks": notebooks, "layers": layers, "step": st
 def machine(device: str) -> dict[str, Any]:
     """What the numbers depend on."""
     name = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
-    versions = {"torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version()}
-    return {"device": device, "name": name, **versions}
+    return {"device": device, "name": name, "torch": torch.__version__, "python": platform.python_version()}
 
 
 def write(file: Path, record: dict[str, Any]) -> None:

@@ -77,13 +77,12 @@ def test_layers_stand_beside_their_plain_forms_and_those_of_others(gpu, plan, tm
     assert {row["precision"] for row in rows} == {"float32", "bfloat16 autocast"}
     assert all(row["ratio"] == pytest.approx(row["milliseconds"] / row["their_milliseconds"]) for row in rows)
     assert [row["difference"] for row in rows[28:]] == [None, None, 0, 0]
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "g_mlp_pytorch", None)
+    assert "not installed" in list(gpu.layers(plan))[-1]["peers"]
 
 
 def test_a_layer_that_is_not_its_plain_form_is_an_error_and_others_go_on(gpu, plan, tmp_path, monkeypatch):
-    """Nor does a row fail where public implementations or nanoGPT are not to be had."""
-    monkeypatch.setitem(sys.modules, "g_mlp_pytorch", None)
-    (*_, last) = sections(gpu, ["layers"], plan, tmp_path)["layers"]["rows"]
-    assert "not installed" in last["peers"]
     monkeypatch.setattr(importlib.import_module("plain").PlainSquaredReLU, "forward", lambda self, x: x.relu())
     found = sections(gpu, ["layers", "step"], plan, tmp_path, well=False)
     assert "squared ReLU differs from its plain form" in found["layers"]["error"]
@@ -98,6 +97,7 @@ def test_a_layer_that_is_not_its_plain_form_is_an_error_and_others_go_on(gpu, pl
 def test_steps_stand_beside_nanogpt(gpu, plan, tmp_path, monkeypatch):
     (tmp_path / "model.py").write_text(NANOGPT, encoding="utf-8")
     monkeypatch.setenv("NANOGPT", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "model", raising=False)
     rows = sections(gpu, ["step"], replace(plan, models=("gmlp",)), tmp_path)["step"]["rows"]
     assert [row["model"] for row in rows] == ["gmlp", "nanoGPT"] * 2
     for ours, theirs in (rows[:2], rows[2:]):
