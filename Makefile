@@ -95,8 +95,8 @@ bench: .venv/ready .peers/ready ## beside public implementations, and against le
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .peers -r benchmarks/requirements.txt
 	touch $@
 
-gpu: .venv/ready            ## on a machine with CUDA, 45 minutes: tests, speed, a recipe, size; writes benchmarks/results/
-	$(BIN)/python benchmarks/gpu.py
+gpu: .venv/ready .peers/ready ## on a machine with CUDA, at most 30 minutes: tests, notebooks, speed; writes benchmarks/results/
+	PYTHONPATH=.peers $(BIN)/python benchmarks/gpu.py
 
 serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

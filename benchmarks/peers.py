@@ -80,7 +80,7 @@ class TimeFirst(nn.Module):
     def __init__(self, inner: nn.Module, length: int, named: bool = True) -> None:
         super().__init__()
         self.inner, self.named = inner, named
-        self.mask = torch.ones(length, length, dtype=torch.bool).tril()[..., None]
+        self.register_buffer("mask", torch.ones(length, length, dtype=torch.bool).tril()[..., None])
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.transpose(0, 1)
@@ -92,7 +92,8 @@ class Causal(nn.Module):
 
     def __init__(self, inner: nn.Module, length: int) -> None:
         super().__init__()
-        self.inner, self.mask = inner, nn.Transformer.generate_square_subsequent_mask(length)
+        self.inner = inner
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(length))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.inner(x, self.mask, is_causal=True)
