@@ -62,11 +62,11 @@ def test_another_word_is_refused(name):
 def test_what_is_wrong_in_a_sentence_is_named():
     rows = results.find("primer-ez").rows
     with pytest.raises(ValueError, match="a row is 'shrt'"):
-        results.told("[better](shrt), [cannot tell](long)", rows)
+        results.told("[better](shrt; twice as long), [cannot tell](long)", rows)
     with pytest.raises(ValueError, match=r"a word for each of its rows, \['long'\] too"):
-        results.told("[better](short)", rows)
+        results.told("[better](short; twice as long)", rows)
     with pytest.raises(ValueError, match="each word with its rows"):
-        results.told("[better](short) and worse, [cannot tell](long)", rows)
+        results.told("[better](short; twice as long) and worse, [cannot tell](long)", rows)
 
 
 def test_an_entry_that_names_no_runs_is_named(monkeypatch):
@@ -114,7 +114,7 @@ def test_only_better_and_worse_are_filled(drawn):
     found = results.find("primer-ez")
     figure = results.strips({k: (r.comparison, r.word) for k, r in found.rows.items()})
     diamonds = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
-    assert [mark.get_markerfacecolor() == "white" for mark in diamonds] == [False, True]
+    assert [mark.get_markerfacecolor() == "white" for mark in diamonds] == [False, True, False]
 
 
 def test_a_difference_beyond_the_scale_is_an_arrow(drawn):

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 ALL = sorted(path.stem for path in (ROOT / "experiments" / "results").glob("*.jsonl"))
-SCRIPTS = {"devices", "digits", "hourglass-shifts", "machines", "starts", "versions"}  # each a script of its own
+# Each a script of its own, or the runs of a study that another device made first.
+SCRIPTS = {"devices", "digits", "hourglass-shifts", "machines", "muon-on-a-cpu", "starts", "versions"}
 NAMES = [name for name in ALL if name not in SCRIPTS | set(DECLARED)]  # beside the protocol
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 

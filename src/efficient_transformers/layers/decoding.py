@@ -95,7 +95,7 @@ class StaticCache(SearchCache):
     def advance(self, layer: nn.Module, n: int) -> int:
         self.check_once("positions", layer)
         start = self.length(layer)
-        self._length[layer] = torch.as_tensor(start, device=self.device) + n  # type: ignore[assignment]
+        self._length[layer] = start + torch.full((), n, device=self.device)  # type: ignore[assignment]
         return start
 
     def append(self, layer: nn.Module, *new: Tensor) -> list[Tensor]:

@@ -153,7 +153,7 @@ class NaiveUpSampling(nn.Module):
         require_input("short", short, self.d_model)
         T, k = x.shape[1], self.factor
         phase = 0 if cache is None else cache.phase(self, T, k)
-        expected = (x.shape[0], -(-(phase + T) // k) - (phase > 0), self.d_model)
+        expected = (x.shape[0], -(-(phase + T) // k) - int(phase > 0), self.d_model)
         require(fast.has_shape(short, expected), "short.shape", tuple(short.shape), f"{expected}, the windows of x")
         vectors = self.expand(short)  # (B, n, k, D)
         if cache is not None:

@@ -368,7 +368,7 @@ def train(
     to rounding; not with dropout: the processes draw different masks.
 
     Args:
-        model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``.
+        model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``. Where there is a GPU, it moves there and stays.
         corpus: the text; its vocabulary is the model's.
         config: sizes, rates and seed; None means the defaults.
         callback: called with a copy of each record as it comes, in every process; the model is in eval mode meanwhile.

@@ -144,7 +144,7 @@ class Guess:
 
 class Cheating(MultiHeadAttention):  # its mask lets one token of the future through
     def attend(self, q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:
-        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(1)
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril(1)
         return self.output(F.scaled_dot_product_attention(q, k, v, seen).transpose(1, 2).flatten(2))
 
 
