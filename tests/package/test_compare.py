@@ -273,26 +273,33 @@ def test_the_recorded_hour_was_made_by_its_plan():
 # What was recorded: experiments/judged.py
 
 
-def judged(kind):
-    return [r for r in read_records(results("recorded") / "own" / "judged.jsonl") if r["run"]["kind"] == kind]
+def judged(kind, question):
+    trials = read_records(results("recorded") / "own" / "verdicts.jsonl")
+    return [(t["verdicts"][question], t["found"][question]["mean"]) for t in trials if t["run"]["kind"] == kind]
 
 
-def test_the_baseline_against_itself_is_seldom_told_apart():
-    """Of 20 trials each may be wrong one time in 20; four would be wrong in one of 60 such sets."""
-    trials = judged("null")
-    assert len(trials) == 20
-    assert all(trial["found"]["equal steps"]["mean"] != 0 for trial in trials)  # other weights at the start
-    for question, without in (("equal steps", 4), ("equal time", 6)):
-        verdicts = [trial["verdicts"][question] for trial in trials]
-        assert verdicts.count("no verdict") <= without
-        assert verdicts.count("yes") <= 3
+@pytest.mark.parametrize(("question", "without"), [("equal steps", 0), ("equal time", 22)])
+def test_the_baseline_against_itself_is_seldom_told_apart(question, without):
+    """Of 60 trials each may be wrong one time in 20; seven would be wrong in one of thirty such sets."""
+    found = judged("null", question)
+    assert len(found) == 60
+    assert all(mean != 0 for _, mean in found)  # other weights at the start
+    verdicts = [verdict for verdict, _ in found]
+    assert verdicts.count("no verdict") == without
+    assert verdicts.count("yes") <= 6
 
 
 def test_primer_ez_is_told_apart_with_the_right_sign():
-    trials = judged("power")
-    assert len(trials) == 10
-    right = [t for t in trials if t["verdicts"]["equal steps"] == "yes" and t["found"]["equal steps"]["mean"] < 0]
-    assert len(right) >= 8
+    found = judged("power", "equal steps")
+    assert len(found) == 20
+    assert all(verdict == "yes" and mean < 0 for verdict, mean in found)
+
+
+def test_a_card_counts_the_verdicts_whose_answer_is_known():
+    assert judgment.known_answers() == (
+        "How often a verdict is right: a model compared with itself was called different in 1 of 60 verdicts at equal "
+        "steps and in 3 of 38 verdicts in equal time; a lead of 0.12 nats was found in 20 of 20 verdicts."
+    )
 
 
 # All of it, small

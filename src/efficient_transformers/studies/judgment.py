@@ -24,7 +24,7 @@ from . import evidence
 from .evidence import Comparison
 from .plan import FEWEST_SEEDS, VERDICT_SEEDS, Plan
 from .protocol import Entry, chosen_rate, key_of, tried
-from .records import Record
+from .records import Record, read_records, results
 from .screening import apart
 
 if TYPE_CHECKING:
@@ -292,5 +292,21 @@ def limits(
         yield "The text has no test part: the losses are of the part that rates and depths were chosen on."
     spread = " The spread over seeds comes from both questions together." if len(pairs) > 1 else ""
     yield f"The intervals allow for other seeds, and for rates that were chosen on one seed.{spread}"
+    yield known_answers()
     length = f"{plan.steps:,} steps, or the time that the baseline takes for them"
     yield f"The result holds for {length}, with one text, one size and one recipe; a lead can shrink with more steps."
+
+
+def known_answers() -> str:
+    """How often verdicts were right in recorded comparisons whose answer is known."""
+    trials = read_records(results("recorded") / "own" / "verdicts.jsonl")
+    said = {
+        (kind, question): [t["verdicts"][question] for t in trials if t["run"]["kind"] == kind]
+        for kind, question in (("null", "equal steps"), ("null", "equal time"), ("power", "equal steps"))
+    }
+    wrong, wrong_in_time, right = (f"{of.count('yes')} of {len(of) - of.count(NONE)} verdicts" for of in said.values())
+    lead = statistics.fmean(-t["found"]["equal steps"]["mean"] for t in trials if t["run"]["kind"] == "power")
+    return (
+        f"How often a verdict is right: a model compared with itself was called different in {wrong} at equal steps "
+        f"and in {wrong_in_time} in equal time; a lead of {lead:.2f} nats was found in {right}."
+    )
