@@ -1,0 +1,117 @@
+"""A recorded run once more: the same model, text, training, rate and seed, and its loss beside the stored one.
+
+    python experiments/rerun.py distances                                  # the labels of the file, with their seeds
+    python experiments/rerun.py distances "Baseline, 0.8M, 500 steps of 4 × 256"
+    python experiments/rerun.py distances "Baseline, 0.8M, 500 steps of 4 × 256" --seed 3
+    python experiments/rerun.py --drawn 12                                 # twelve records, drawn by a seed
+
+Another processor, or another version of PyTorch, rounds otherwise: a loss comes out within the spread of its seeds, and
+not to the digit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+from statistics import stdev
+
+import torch
+from variants import build
+
+from efficient_transformers import load_corpus
+from efficient_transformers.checks import require, require_known
+from efficient_transformers.studies.masking import hide_tokens
+from efficient_transformers.studies.records import Record, final_loss, read_records
+from efficient_transformers.studies.trials import scored
+from efficient_transformers.training.execution import Execution
+from efficient_transformers.training.loop import TrainingConfig, train
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def reported(name: str) -> dict[str, dict[int, Record]]:
+    """The runs of a file whose loss is told, by label and seed."""
+    found: dict[str, dict[int, Record]] = {}
+    for record in read_records(RESULTS / f"{name}.jsonl"):
+        if record.get("role") != "tuning" and "training" in record["run"]:
+            found.setdefault(record["run"]["label"], {})[record["run"]["training"]["seed"]] = record
+    return found
+
+
+def stored_loss(record: Record) -> float:
+    """On the test, or where none was read, as it was last measured on the way."""
+    return float(record["test"]["loss"]) if "test" in record else final_loss(record)
+
+
+def rerun(record: Record) -> float:
+    """Train the record's model as it was trained; its loss, measured as the stored one was."""
+    run = record["run"]
+    corpus = load_corpus(run["corpus"], subwords=run.get("subwords"))
+    masked = run.get("task") == "masked"
+    if masked:
+        corpus = hide_tokens(corpus)
+    config = TrainingConfig(**run["training"])
+    torch.manual_seed(config.seed)
+    model = build(run["model"], vocab_size=len(corpus.vocabulary) + masked, **run["options"])
+    metrics = train(model, corpus, config, execution=Execution(precision="float32"))
+    if "test" not in record:
+        return metrics[-1]["validation_loss"]
+    part, targets = record["test"]["part"], record["test"]["targets"]
+    return float(scored(model, corpus, part, config.seq_len, targets)["loss"])
+
+
+def compared(name: str, label: str, seed: int) -> str:
+    """A run again, and what its record and those of its other seeds say."""
+    of = reported(name)[label]
+    losses = [stored_loss(record) for record in of.values()]
+    again, before = rerun(of[seed]), stored_loss(of[seed])
+    said = f"{name}: {label}, seed {seed}: {before:.4f} stored, {again:.4f} now"
+    if len(losses) == 1:
+        return said
+    return f"{said}; {len(losses)} seeds from {min(losses):.4f} to {max(losses):.4f}, deviation {stdev(losses):.4f}"
+
+
+def drawn(count: int) -> list[tuple[str, str, int]]:
+    """Records of all files, each file as likely as the next."""
+    draw = random.Random(0)
+    names = sorted(path.stem for path in RESULTS.glob("*.jsonl") if reported(path.stem))
+    chosen = [draw.choice(names) for _ in range(count)]
+    return [
+        (name, label, draw.choice(sorted(of[label])))
+        for name in chosen
+        for of in [reported(name)]
+        for label in [draw.choice(sorted(of))]
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", help="of results/, without .jsonl")
+    parser.add_argument("label", nargs="?", help="of a run in it; without, the labels are listed")
+    parser.add_argument("--seed", type=int, help="by default the first that was recorded")
+    parser.add_argument("--drawn", type=int, metavar="N", help="run N records of all files, always the same")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.drawn:
+        for choice in drawn(arguments.drawn):
+            print(compared(*choice), flush=True)
+        return
+    try:
+        require_known("file", arguments.file, sorted(path.stem for path in RESULTS.glob("*.jsonl")))
+        found = reported(arguments.file)
+        require(bool(found), "file", arguments.file, "one of training runs")
+        if arguments.label is None:
+            for label, of in found.items():
+                print(f"{label}: seeds {', '.join(map(str, sorted(of)))}")
+            return
+        require_known("label", arguments.label, found)
+        seed = min(found[arguments.label]) if arguments.seed is None else arguments.seed
+        require(seed in found[arguments.label], "seed", seed, f"one of {sorted(found[arguments.label])}")
+    except ValueError as error:
+        parser.error(str(error))
+    print(compared(arguments.file, arguments.label, seed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""A recorded run can be made again, from its record alone."""
+
+import json
+import sys
+
+import pytest
+import rerun
+import torch
+
+from efficient_transformers import TrainingConfig, build_model, load_corpus, train
+from efficient_transformers.studies.trials import scored
+
+pytestmark = pytest.mark.slow
+SIZES = {"d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 16}
+TRAINING = {"steps": 3, "batch_size": 2, "seq_len": 16, "eval_every": 3, "eval_batches": 1, "warmup_steps": 1}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch, on_the_cpu):
+    """A file with two runs, one scored on the test and one measured on the way."""
+    corpus, lines = load_corpus("shakespeare-with-test"), []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        model = build_model("transformer", vocab_size=len(corpus.vocabulary), **SIZES)
+        metrics = train(model, corpus, TrainingConfig(**TRAINING, seed=seed), show_progress=False)
+        run = {"label": f"tiny {seed}", "model": "transformer", "options": SIZES, "corpus": corpus.name}
+        record = {"run": run | {"training": TRAINING | {"seed": seed}}, "metrics": metrics}
+        lines.append(record if seed else record | {"test": scored(model, corpus, "test", 16, 2048)})
+    (tmp_path / "few.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    monkeypatch.setattr(rerun, "RESULTS", tmp_path)
+
+
+def printed(monkeypatch, capsys, *line):
+    monkeypatch.setattr(sys, "argv", ["rerun.py", *line])
+    rerun.main()
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_run_made_again_on_the_same_machine_has_its_loss(results, monkeypatch, capsys, seed):
+    loss = f"{rerun.stored_loss(rerun.reported('few')[f'tiny {seed}'][seed]):.4f}"
+    out = printed(monkeypatch, capsys, "few", f"tiny {seed}")
+    assert out == f"few: tiny {seed}, seed {seed}: {loss} stored, {loss} now\n"
+
+
+def test_without_a_label_the_runs_are_listed(results, monkeypatch, capsys):
+    assert printed(monkeypatch, capsys, "few") == "tiny 0: seeds 0\ntiny 1: seeds 1\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["fewer"], "file is 'fewer'; expected one of 'few'"),
+        (["few", "huge"], "label is 'huge'; expected one of 'tiny 0', 'tiny 1'"),
+        (["few", "tiny 0", "--seed", "7"], "seed is 7; expected one of [0]"),
+    ],
+)
+def test_what_was_not_recorded_is_refused(results, monkeypatch, capsys, line, message):
+    with pytest.raises(SystemExit):
+        printed(monkeypatch, capsys, *line)
+    assert message in capsys.readouterr().err
+
+
+def test_records_are_drawn_alike_from_all_files():
+    chosen = rerun.drawn(12)
+    assert chosen == rerun.drawn(12)
+    assert len({name for name, _, _ in chosen}) > 6
+    for name, label, seed in chosen:
+        assert 1 < rerun.stored_loss(rerun.reported(name)[label][seed]) < 4
