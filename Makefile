@@ -1,6 +1,5 @@
 PYTHON ?= python3
 BIN = .venv/bin
-QUIETLY = $(BIN)/python experiments/alone.py
 PYTEST = $(BIN)/pytest
 TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 PAGES = _config.yml _toc.yml CHANGELOG.md $(shell find src book notebooks single experiments tools \( -name '.*' -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -print)
@@ -79,16 +78,16 @@ notebooks: .venv/ready      ## execute every chapter and study: book/NAME.md mak
 	$(BIN)/python -m tools.notebooks.run_notebooks
 
 benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine
-	$(QUIETLY) $(BIN)/python benchmarks/layers.py
-	$(QUIETLY) $(BIN)/python benchmarks/generation.py
-	$(QUIETLY) $(BIN)/python benchmarks/hourglass.py
-	$(QUIETLY) $(BIN)/python benchmarks/gmlp.py
-	$(QUIETLY) $(BIN)/python benchmarks/browser.py
-	$(QUIETLY) $(BIN)/python benchmarks/book.py
+	$(BIN)/python benchmarks/layers.py
+	$(BIN)/python benchmarks/generation.py
+	$(BIN)/python benchmarks/hourglass.py
+	$(BIN)/python benchmarks/gmlp.py
+	$(BIN)/python benchmarks/browser.py
+	$(BIN)/python benchmarks/book.py
 
 bench: .venv/ready .peers/ready ## beside public implementations, and against length; writes benchmarks/results/
-	PYTHONPATH=.peers $(QUIETLY) $(BIN)/python benchmarks/lengths.py
-	PYTHONPATH=.peers $(QUIETLY) $(BIN)/python benchmarks/peers.py
+	PYTHONPATH=.peers $(BIN)/python benchmarks/lengths.py
+	PYTHONPATH=.peers $(BIN)/python benchmarks/peers.py
 
 .peers/ready: benchmarks/requirements.txt
 	rm -rf .peers

@@ -20,6 +20,7 @@ What is notable:
 from __future__ import annotations
 
 import argparse
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,10 +29,9 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from running import commit_of_code
-from studies import parse_shard
 from torch import nn
 
+from efficient_transformers.checks import require
 from efficient_transformers.models import build_model
 from efficient_transformers.studies.compare import PLAN, RECORDS, compare
 from efficient_transformers.studies.plan import Plan
@@ -72,6 +72,31 @@ def execute(run: Record, commit: str) -> Record:
     comparisons = {question: asdict(comparison) for question, comparison in found.comparisons.items()}
     did = {"commit": commit, "minutes": round(used, 3), "runs": runs, "rates": plan.rates}
     return {"run": run, **did, "found": comparisons, "verdicts": found.verdicts} | environment()
+
+
+def git(*arguments: str) -> str:
+    """What git prints of this repository."""
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def commit_of_code() -> str:
+    """The commit whose code runs, for the records.
+
+    Raises:
+        ValueError: if files of the package or of the experiments differ from it.
+    """
+    changed = git("status", "--porcelain", "--", ":/src", ":/experiments", ":!/experiments/results").splitlines()
+    require(not changed, "the code", changed, "that of a commit, which each record names; commit it first")
+    return git("rev-parse", "HEAD")
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """``i/n`` as two numbers, i counting from 0."""
+    index, slash, of = text.partition("/")
+    if not (slash and index.isdigit() and of.isdigit() and int(index) < int(of)):
+        raise argparse.ArgumentTypeError(f"shard is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
+    return int(index), int(of)
 
 
 def main() -> None:

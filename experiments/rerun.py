@@ -5,6 +5,7 @@
     python experiments/rerun.py distances "Baseline, 0.8M, 500 steps of 4 × 256" --seed 3
     python experiments/rerun.py --drawn 12                                 # twelve records, drawn by a seed
 
+A model that the package does not build is made again by the commit that had it, in a worktree that is then removed.
 Another processor, or another version of PyTorch, rounds otherwise: a loss comes out within the spread of its seeds, and
 not to the digit.
 """
@@ -12,22 +13,26 @@ not to the digit.
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from statistics import stdev
 
 import torch
-from variants import build
 
-from efficient_transformers import load_corpus
+from efficient_transformers import build_model, load_corpus, model_names
 from efficient_transformers.checks import require, require_known
 from efficient_transformers.studies.masking import hide_tokens
 from efficient_transformers.studies.records import Record, final_loss, read_records
 from efficient_transformers.studies.trials import scored
 from efficient_transformers.training.execution import Execution
-from efficient_transformers.training.loop import TrainingConfig, train
+from efficient_transformers.training.loop import OPTIMIZERS, TrainingConfig, train
 
 RESULTS = Path(__file__).parent / "results"
+BEFORE = "9bef090"  # the last commit that declares the studies and builds their models, by this same command
 
 
 def reported(name: str) -> dict[str, dict[int, Record]]:
@@ -53,7 +58,7 @@ def rerun(record: Record) -> float:
         corpus = hide_tokens(corpus)
     config = TrainingConfig(**run["training"])
     torch.manual_seed(config.seed)
-    model = build(run["model"], vocab_size=len(corpus.vocabulary) + masked, **run["options"])
+    model = build_model(run["model"], vocab_size=len(corpus.vocabulary) + masked, **run["options"])
     metrics = train(model, corpus, config, execution=Execution(precision="float32"))
     if "test" not in record:
         return metrics[-1]["validation_loss"]
@@ -61,12 +66,33 @@ def rerun(record: Record) -> float:
     return float(scored(model, corpus, part, config.seq_len, targets)["loss"])
 
 
+def made_by_the_package(run: Record) -> bool:
+    """Whether the package builds the run's model and has its optimizer."""
+    return run["model"] in model_names() and run["training"].get("optimizer", "adamw") in OPTIMIZERS
+
+
+def before(name: str, label: str, seed: int) -> str:
+    """What this command prints at the commit that builds the run's model."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder, "tree")
+        git = ["git", "-C", str(RESULTS)]
+        subprocess.run([*git, "worktree", "add", "--quiet", "--detach", str(tree), BEFORE], check=True)
+        try:
+            command = [sys.executable, str(tree / "experiments" / "rerun.py"), name, label, "--seed", str(seed)]
+            environment = os.environ | {"PYTHONPATH": str(tree / "src")}
+            return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+        finally:
+            subprocess.run([*git, "worktree", "remove", "--force", str(tree)], check=True)
+
+
 def compared(name: str, label: str, seed: int) -> str:
     """A run again, and what its record and those of its other seeds say."""
     of = reported(name)[label]
+    if not made_by_the_package(of[seed]["run"]):
+        return before(name, label, seed).rstrip("\n")
     losses = [stored_loss(record) for record in of.values()]
-    again, before = rerun(of[seed]), stored_loss(of[seed])
-    said = f"{name}: {label}, seed {seed}: {before:.4f} stored, {again:.4f} now"
+    stored, again = stored_loss(of[seed]), rerun(of[seed])
+    said = f"{name}: {label}, seed {seed}: {stored:.4f} stored, {again:.4f} now"
     if len(losses) == 1:
         return said
     return f"{said}; {len(losses)} seeds from {min(losses):.4f} to {max(losses):.4f}, deviation {stdev(losses):.4f}"

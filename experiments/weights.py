@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from declared.sizes import count, gmlp, hourglass
 from torch import Tensor
 
 from efficient_transformers import (
@@ -34,6 +33,7 @@ from efficient_transformers import (
 from efficient_transformers.files import locked
 from efficient_transformers.pretrained import CARD, HASHED, SHIPPED, pack, sha256, unpack
 from efficient_transformers.pretrained import SNAPSHOTS as SNAPSHOT_FILE
+from efficient_transformers.studies.cost import effective_parameters
 from efficient_transformers.studies.protocol import TEST_TARGETS, TUNING_TARGETS
 from efficient_transformers.studies.records import environment
 from efficient_transformers.training.corpus import HELD_OUT, TEST
@@ -46,10 +46,10 @@ ATTENTION_RATE, GATE_RATE = 2e-3, 3e-3
 
 RECIPES: dict[str, tuple[str, dict[str, Any], float]] = {
     "primer-ez": ("primer-ez", {}, ATTENTION_RATE),
-    "dense-gmlp": ("gmlp", gmlp("0.8M", SEQ_LEN, matrices=False), GATE_RATE),
+    "dense-gmlp": ("gmlp", {"weight": "dense", "d_ff": 512}, GATE_RATE),
     "transformer": ("transformer", {}, ATTENTION_RATE),
-    "hourglass": ("hourglass", hourglass("0.8M", SEQ_LEN), ATTENTION_RATE),
-    "gmlp": ("gmlp", gmlp("0.8M", SEQ_LEN, weight="toeplitz"), GATE_RATE),
+    "hourglass": ("hourglass", {"hierarchy": "1@1 2@4 1@1"}, ATTENTION_RATE),
+    "gmlp": ("gmlp", {"d_ff": 504}, GATE_RATE),
 }
 SNAPSHOTS = (250, 500, 1000, 2000, 4000)  # steps at which the parts that chapters draw are kept
 WITH_SNAPSHOTS = ("primer-ez", "gmlp", "dense-gmlp")  # 16 MB is all that the weights may take
@@ -125,7 +125,7 @@ def make_card(name: str, model: LanguageModel, corpus: Corpus) -> dict[str, Any]
     return {
         "name": name,
         "model": model.config,
-        "parameters": count(model),
+        "parameters": effective_parameters(model),
         "corpus": "Shakespeare's plays, by characters; the text is in the public domain",
         "validation_plays": list(HELD_OUT),
         "test_plays": list(TEST),

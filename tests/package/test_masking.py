@@ -7,9 +7,8 @@ import math
 import pytest
 import torch
 from torch import nn
-from variants import build
 
-from efficient_transformers import Execution, TrainingConfig, Vocabulary, train
+from efficient_transformers import Execution, GMLPBlock, LanguageModel, Stack, TrainingConfig, Vocabulary, train
 from efficient_transformers.studies.masking import MaskedCorpus, hide_tokens
 from efficient_transformers.training.corpus import NO_TARGET, Corpus
 from efficient_transformers.training.evaluation import BLOCK, block_starts, masked_score
@@ -49,7 +48,8 @@ def test_pieces_of_a_masked_batch_train_like_the_whole():
     ends = []
     for pieces in (1, 8):
         torch.manual_seed(0)
-        model = build("two-sided", kind="gmlp", vocab_size=8, d_model=8, n_layers=1, max_seq_len=8)
+        body = Stack([GMLPBlock(8, 32, 8, causal=False)])
+        model = LanguageModel(body, vocab_size=8, d_model=8, max_seq_len=8)
         config = TrainingConfig(6, 8, 8, learning_rate=0.01, warmup_steps=1, eval_every=6, eval_batches=1)
         run = train(model, hide_tokens(CORPUS), config, execution=Execution(accumulation=pieces), show_progress=False)
         ends.append([*run[-1].values()][2:] + [p.detach().clone() for p in model.parameters()])

@@ -67,3 +67,32 @@ def test_records_are_drawn_alike_from_all_files():
     assert len({name for name, _, _ in chosen}) > 6
     for name, label, seed in chosen:
         assert 1 < rerun.stored_loss(rerun.reported(name)[label][seed]) < 4
+
+
+def test_a_model_that_the_package_does_not_build_is_made_by_the_commit_that_does(monkeypatch):
+    record = rerun.reported("modern")["Modern baseline, 0.8M, 500 steps of 4 × 256"][0]
+    assert not rerun.made_by_the_package(record["run"])
+    assert not rerun.made_by_the_package({"model": "primer-ez", "training": {"optimizer": "muon, original"}})
+    assert rerun.made_by_the_package({"model": "primer-ez", "training": {}})
+    called, root = [], rerun.RESULTS.parents[1]
+    run = rerun.subprocess.run
+
+    def short(command, **options):
+        if command[0] == "git":
+            return run(command, **options)
+        called.append(command)
+        listed = [*command[:2], "modern"]  # its runs, and not one of minutes
+        return run(listed, **options)
+
+    if run(["git", "-C", str(root), "cat-file", "-e", rerun.BEFORE], check=False, capture_output=True).returncode:
+        pytest.skip("the history is not there")
+    monkeypatch.setattr(rerun.subprocess, "run", short)
+    out = rerun.compared("modern", "Modern baseline, 0.8M, 500 steps of 4 × 256", 0)
+    assert out.splitlines()[0].startswith("Modern baseline, 0.8M, 500 steps of 4 × 256: seeds 0, 1, 2, 3, 4")
+    assert called[0][2:] == ["modern", "Modern baseline, 0.8M, 500 steps of 4 × 256", "--seed", "0"]
+    assert (
+        "experiments/rerun"
+        not in run(["git", "-C", str(root), "worktree", "list"], capture_output=True).stdout.decode()
+    )
+    listed = run(["git", "-C", str(root), "worktree", "list"], capture_output=True, text=True, check=True).stdout
+    assert called[0][1].removesuffix("/experiments/rerun.py") not in listed

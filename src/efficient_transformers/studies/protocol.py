@@ -381,13 +381,3 @@ def chosen_rate(entry: Entry, records: Sequence[Record]) -> float | None:
         by_seed = [tried(entry, records, seed) for seed in TUNING_SEEDS]
         losses = {rate: statistics.fmean(found[rate] for found in by_seed) for rate in close}
     return min(losses, key=losses.__getitem__)
-
-
-def missing_trials(entry: Entry, records: Sequence[Record]) -> list[Trial]:
-    """What is to be run next: rates until tuning is finished, then the seeds that have no record at the chosen rate."""
-    if tuning := tuning_trials(entry, records):
-        return tuning
-    rate = chosen_rate(entry, records)
-    assert rate is not None, "no further rates"
-    done = {r["run"]["training"]["seed"] for r in records if r["role"] == "reported" and key_of(r) == entry.key}
-    return [Trial(entry, "reported", rate, seed) for seed in entry.seeds if seed not in done]
