@@ -72,10 +72,18 @@ def made_by_the_package(run: Record) -> bool:
 
 
 def before(name: str, label: str, seed: int) -> str:
-    """What this command prints at the commit that builds the run's model."""
+    """What this command prints at the commit that builds the run's model.
+
+    Raises:
+        ValueError: if this checkout has no such commit.
+    """
+    git = ["git", "-C", str(RESULTS)]
+    known = subprocess.run([*git, "cat-file", "-e", BEFORE], capture_output=True, check=False).returncode == 0
+    if not known:
+        why = f"expected one whose history has it, since it builds the model of {label!r}: try git fetch --unshallow"
+        raise ValueError(f"this checkout is without the commit {BEFORE}; {why}")
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder, "tree")
-        git = ["git", "-C", str(RESULTS)]
         subprocess.run([*git, "worktree", "add", "--quiet", "--detach", str(tree), BEFORE], check=True)
         try:
             command = [sys.executable, str(tree / "experiments" / "rerun.py"), name, label, "--seed", str(seed)]
@@ -134,9 +142,9 @@ def main() -> None:
         require_known("label", arguments.label, found)
         seed = min(found[arguments.label]) if arguments.seed is None else arguments.seed
         require(seed in found[arguments.label], "seed", seed, f"one of {sorted(found[arguments.label])}")
+        print(compared(arguments.file, arguments.label, seed))
     except ValueError as error:
         parser.error(str(error))
-    print(compared(arguments.file, arguments.label, seed))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from efficient_transformers.studies.protocol import (
     Study,
     Trial,
     chosen_rate,
-    key_of,
     tuning_trials,
 )
 from efficient_transformers.studies.records import step_key
@@ -30,16 +29,6 @@ pytestmark = pytest.mark.slow
 TINY = {"d_model": 8, "n_layers": 1, "n_heads": 2}
 OF_ONE_PAIR = "gMLP and two layers in its time, context 1,024"  # nothing is corrected; declared by itself
 FEWER_SEEDS = {"eight-thousand": 3, "shut-for-long": 3, "size-64": 3, "size-128": 3, "size-256": 2}
-
-
-def missing_trials(entry, records):
-    """What is to be run next: rates until tuning is finished, then the seeds that have no record at the chosen rate."""
-    if tuning := tuning_trials(entry, records):
-        return tuning
-    rate = chosen_rate(entry, records)
-    assert rate is not None, "no further rates"
-    done = {r["run"]["training"]["seed"] for r in records if r["role"] == "reported" and key_of(r) == entry.key}
-    return [Trial(entry, "reported", rate, seed) for seed in entry.seeds if seed not in done]
 
 
 def entry(name="one", **changes):
@@ -99,16 +88,16 @@ def test_another_optimizer_is_declared_and_trained_with():
 
 
 def test_the_first_rates_come_on_the_tuning_seed():
-    trials = missing_trials(ONE, [])
+    trials = tuning_trials(ONE, [])
     assert [(t.role, t.rate, t.seed) for t in trials] == [("tuning", rate, TUNING_SEED) for rate in RATES]
-    assert [t.rate for t in missing_trials(ONE, TUNED[1:])] == [RATES[0]]
+    assert [t.rate for t in tuning_trials(ONE, TUNED[1:])] == [RATES[0]]
     assert TUNING_SEED not in SEEDS
 
 
 def test_the_two_rates_beside_the_best_come_last_and_may_be_better():
-    trials = missing_trials(ONE, TUNED[:3])
+    trials = tuning_trials(ONE, TUNED[:3])
     assert [(t.role, t.rate, t.seed) for t in trials] == [("tuning", r, TUNING_SEED) for r in (1.41e-3, 2.83e-3)]
-    assert [t.rate for t in missing_trials(ONE, TUNED[:4])] == [2.83e-3]
+    assert [t.rate for t in tuning_trials(ONE, TUNED[:4])] == [2.83e-3]
     assert chosen_rate(ONE, TUNED[:4]) is None
     assert chosen_rate(ONE, TUNED) == BEST
     assert chosen_rate(ONE, [*TUNED[:4], record(rate=2.83e-3, loss=1.9)]) == 2.83e-3
@@ -119,7 +108,7 @@ def test_at_least_five_rates_are_tried_and_the_best_lies_between_neighbors_a_fac
     for _ in range(200):
         center = generator.uniform(math.log2(1e-4), math.log2(0.1))
         tried = {}
-        while trials := [t for t in missing_trials(ONE, tuning(tried)) if t.role == "tuning"]:
+        while trials := tuning_trials(ONE, tuning(tried)):
             tried[trials[0].rate] = (math.log2(trials[0].rate) - center) ** 2 + generator.uniform(0, 0.05)
         best, grid = chosen_rate(ONE, tuning(tried)), sorted(tried)
         place = grid.index(best)
@@ -129,23 +118,14 @@ def test_at_least_five_rates_are_tried_and_the_best_lies_between_neighbors_a_fac
         assert abs(math.log2(best) - center) < 0.5
 
 
-def test_reported_seeds_come_at_the_best_rate_inside_the_grid():
-    trials = missing_trials(ONE, TUNED)
-    assert [(t.role, t.rate, t.seed) for t in trials] == [("reported", BEST, seed) for seed in SEEDS]
-    more = [*TUNED, record("reported", seed=3), record("reported", seed=0)]
-    assert [t.seed for t in missing_trials(ONE, more)] == [1, 2, 4]
-    other = [*TUNED, record("reported", seed=0, of=entry("two"))]
-    assert len(missing_trials(ONE, other)) == 5
-
-
 @pytest.mark.parametrize(("losses", "expected"), [((1.0, 2.0, 3.0), 5e-4), ((3.0, 2.0, 1.0), 8e-3)], ids=str)
 def test_a_grid_whose_best_is_at_its_edge_is_extended(losses, expected):
     tried = dict(zip(RATES, losses, strict=True))
-    (trial,) = missing_trials(ONE, tuning(tried))
+    (trial,) = tuning_trials(ONE, tuning(tried))
     assert (trial.role, trial.rate) == ("tuning", expected)
     assert chosen_rate(ONE, tuning(tried)) is None
     inside = tuning(tried | {expected: 1.5})
-    assert len(missing_trials(ONE, inside)) == 2
+    assert len(tuning_trials(ONE, inside)) == 2
 
 
 def test_a_rate_at_which_training_broke_down_is_never_the_best():
@@ -155,7 +135,7 @@ def test_a_rate_at_which_training_broke_down_is_never_the_best():
 
 def test_extension_has_an_end():
     with pytest.raises(ValueError, match=r"the best rate of 'one, .*; expected one inside the grid"):
-        missing_trials(ONE, tuning({1e-3 * 2**i: 20.0 - i for i in range(11)}))
+        tuning_trials(ONE, tuning({1e-3 * 2**i: 20.0 - i for i in range(11)}))
 
 
 ROUGH = {1e-3: 2.4, 2e-3: 2.02, 4e-3: 2.01, 8e-3: 2.2, 2.83e-3: 2.06, 5.66e-3: 2.1}
@@ -163,14 +143,14 @@ ROUGH = {1e-3: 2.4, 2e-3: 2.02, 4e-3: 2.01, 8e-3: 2.2, 2.83e-3: 2.06, 5.66e-3: 2
 
 def test_where_the_curve_is_not_smooth_three_seeds_choose_between_the_three_lowest_rates():
     close = [2e-3, 2.83e-3, 4e-3]
-    trials = missing_trials(ONE, tuning(ROUGH))
+    trials = tuning_trials(ONE, tuning(ROUGH))
     assert [(t.role, t.seed, t.rate) for t in trials] == [("tuning", s, r) for s in (101, 102) for r in close]
     assert chosen_rate(ONE, tuning(ROUGH)) is None
     losses = {101: {2e-3: 2.01, 2.83e-3: 2.0, 4e-3: 2.2}, 102: {2e-3: 2.1, 2.83e-3: 2.0, 4e-3: 2.2}}
     more = [record(rate=rate, seed=seed, loss=losses[seed][rate]) for seed in losses for rate in close]
-    assert {t.role for t in missing_trials(ONE, tuning(ROUGH) + more[1:])} == {"tuning"}
+    assert {t.role for t in tuning_trials(ONE, tuning(ROUGH) + more[1:])} == {"tuning"}
     assert chosen_rate(ONE, tuning(ROUGH) + more) == 2.83e-3  # the mean of 2.06, 2.0 and 2.0
-    assert {(t.role, t.rate) for t in missing_trials(ONE, tuning(ROUGH) + more)} == {("reported", 2.83e-3)}
+    assert tuning_trials(ONE, tuning(ROUGH) + more) == []
 
 
 def test_a_rule_of_a_later_protocol_changes_no_older_study():
@@ -180,7 +160,8 @@ def test_a_rule_of_a_later_protocol_changes_no_older_study():
 
 def test_a_given_rate_is_not_tuned():
     given = entry(rate=1e-3)
-    assert [(t.role, t.rate) for t in missing_trials(given, [])] == [("reported", 1e-3)] * 5
+    assert tuning_trials(given, []) == []
+    assert chosen_rate(given, []) == 1e-3
 
 
 @pytest.mark.parametrize(

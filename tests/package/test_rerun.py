@@ -8,6 +8,7 @@ import rerun
 import torch
 
 from efficient_transformers import TrainingConfig, build_model, load_corpus, train
+from efficient_transformers.studies.cost import effective_parameters
 from efficient_transformers.studies.trials import scored
 
 pytestmark = pytest.mark.slow
@@ -65,8 +66,20 @@ def test_records_are_drawn_alike_from_all_files():
     chosen = rerun.drawn(12)
     assert chosen == rerun.drawn(12)
     assert len({name for name, _, _ in chosen}) > 6
-    for name, label, seed in chosen:
-        assert 1 < rerun.stored_loss(rerun.reported(name)[label][seed]) < 4
+
+
+def test_the_package_builds_the_models_of_records_with_their_parameters():
+    checked = 0
+    for name, label, seed in rerun.drawn(80):
+        record = rerun.reported(name)[label][seed]
+        run = record["run"]
+        characters = run["corpus"] == "shakespeare-with-test" and "subwords" not in run
+        if rerun.made_by_the_package(run) and characters and "parameters" in record:
+            with torch.device("meta"):
+                model = build_model(run["model"], vocab_size=79 + (run.get("task") == "masked"), **run["options"])
+            assert effective_parameters(model) == record["parameters"]
+            checked += 1
+    assert checked > 20
 
 
 def test_a_model_that_the_package_does_not_build_is_made_by_the_commit_that_does(monkeypatch):
@@ -96,3 +109,11 @@ def test_a_model_that_the_package_does_not_build_is_made_by_the_commit_that_does
     )
     listed = run(["git", "-C", str(root), "worktree", "list"], capture_output=True, text=True, check=True).stdout
     assert called[0][1].removesuffix("/experiments/rerun.py") not in listed
+
+
+def test_where_the_history_is_not_there_it_says_which_commit_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(rerun, "BEFORE", "0" * 40)
+    with pytest.raises(SystemExit):
+        printed(monkeypatch, capsys, "modern", "Modern baseline, 0.8M, 500 steps of 4 × 256")
+    message = "this checkout is without the commit 0000000000000000000000000000000000000000; expected one whose history"
+    assert message in " ".join(capsys.readouterr().err.split())
