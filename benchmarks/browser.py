@@ -22,7 +22,8 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from efficient_transformers import pretrained, pretrained_names, saving  # noqa: E402
+from efficient_transformers import pretrained_names  # noqa: E402
+from efficient_transformers.models import pretrained, saving  # noqa: E402
 from tools.make import browser  # noqa: E402
 
 STATIC = ROOT / "book" / "static"

@@ -13,7 +13,7 @@ import torch
 from timing import report
 
 from efficient_transformers import Cache, build_model, model_names
-from efficient_transformers.models import find_family
+from efficient_transformers.models.language_model import find_family
 
 
 @torch.no_grad()

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 
 from efficient_transformers import build_model
 from efficient_transformers.layers.family import parameter_count
-from efficient_transformers.models import find_family
+from efficient_transformers.models.language_model import find_family
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "gpu.json"

@@ -19,9 +19,9 @@ import torch.nn.functional as F
 from timing import medians
 
 from efficient_transformers import LanguageModel, build_model
+from efficient_transformers.judging.recording import environment
 from efficient_transformers.layers.inspection import peak_memory
-from efficient_transformers.studies.cost import multiply_adds
-from efficient_transformers.studies.records import environment
+from efficient_transformers.models.cost import multiply_adds
 
 RESULTS = Path(__file__).parent / "results" / "lengths.json"
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)

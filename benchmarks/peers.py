@@ -28,7 +28,7 @@ from efficient_transformers import (
     TransformerLayer,
     build_hourglass,
 )
-from efficient_transformers.studies.records import environment
+from efficient_transformers.judging.recording import environment
 
 RESULTS = Path(__file__).parent / "results" / "peers.json"
 D, H, D_FF, FACTOR = 256, 8, 1024, 4

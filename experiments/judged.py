@@ -31,11 +31,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from efficient_transformers.checks import require
-from efficient_transformers.models import build_model
-from efficient_transformers.studies.compare import PLAN, RECORDS, compare
-from efficient_transformers.studies.plan import Plan
-from efficient_transformers.studies.records import Record, environment, read_records, record_once
+from efficient_transformers.judging.compare import PLAN, RECORDS, compare
+from efficient_transformers.judging.plan import Plan
+from efficient_transformers.judging.recording import Record, environment, read_records, record_once
+from efficient_transformers.models.language_model import build_model
+from efficient_transformers.support.checks import require
 
 RESULTS = Path(__file__).parent / "results" / "own" / "verdicts.jsonl"
 SIZES = {"d_model": 64, "n_heads": 2, "max_seq_len": 64}

@@ -24,10 +24,11 @@ from statistics import stdev
 import torch
 
 from efficient_transformers import build_model, load_corpus, model_names
-from efficient_transformers.checks import require, require_known
-from efficient_transformers.studies.masking import hide_tokens
-from efficient_transformers.studies.records import Record, final_loss, read_records
-from efficient_transformers.studies.trials import scored
+from efficient_transformers.book.records import final_loss
+from efficient_transformers.judging.recording import Record, read_records
+from efficient_transformers.judging.trials import scored
+from efficient_transformers.support.checks import require, require_known
+from efficient_transformers.training.corpus import NAMES
 from efficient_transformers.training.execution import Execution
 from efficient_transformers.training.loop import OPTIMIZERS, TrainingConfig, train
 
@@ -53,12 +54,9 @@ def rerun(record: Record) -> float:
     """Train the record's model as it was trained; its loss, measured as the stored one was."""
     run = record["run"]
     corpus = load_corpus(run["corpus"], subwords=run.get("subwords"))
-    masked = run.get("task") == "masked"
-    if masked:
-        corpus = hide_tokens(corpus)
     config = TrainingConfig(**run["training"])
     torch.manual_seed(config.seed)
-    model = build_model(run["model"], vocab_size=len(corpus.vocabulary) + masked, **run["options"])
+    model = build_model(run["model"], vocab_size=len(corpus.vocabulary), **run["options"])
     metrics = train(model, corpus, config, execution=Execution(precision="float32"))
     if "test" not in record:
         return metrics[-1]["validation_loss"]
@@ -67,8 +65,9 @@ def rerun(record: Record) -> float:
 
 
 def made_by_the_package(run: Record) -> bool:
-    """Whether the package builds the run's model and has its optimizer."""
-    return run["model"] in model_names() and run["training"].get("optimizer", "adamw") in OPTIMIZERS
+    """Whether the package has the run's text, task, model and optimizer."""
+    known = run["corpus"] in NAMES and run.get("task", "next") == "next" and run["model"] in model_names()
+    return known and run["training"].get("optimizer", "adamw") in OPTIMIZERS
 
 
 def before(name: str, label: str, seed: int) -> str:

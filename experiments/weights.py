@@ -27,21 +27,21 @@ from efficient_transformers import (
     TrainingConfig,
     build_model,
     load_corpus,
-    saving,
     train,
 )
-from efficient_transformers.files import locked
-from efficient_transformers.pretrained import CARD, HASHED, SHIPPED, pack, sha256, unpack
-from efficient_transformers.pretrained import SNAPSHOTS as SNAPSHOT_FILE
-from efficient_transformers.studies.cost import effective_parameters
-from efficient_transformers.studies.protocol import TEST_TARGETS, TUNING_TARGETS
-from efficient_transformers.studies.records import environment
+from efficient_transformers.judging.recording import environment
+from efficient_transformers.models import saving
+from efficient_transformers.models.cost import effective_parameters
+from efficient_transformers.models.pretrained import CARD, HASHED, SHIPPED, pack, sha256, unpack
+from efficient_transformers.models.pretrained import SNAPSHOTS as SNAPSHOT_FILE
+from efficient_transformers.support.files import locked
 from efficient_transformers.training.corpus import HELD_OUT, TEST
 from efficient_transformers.training.evaluation import score
 from efficient_transformers.training.runs import VOCABULARY
 
 WORK = Path(__file__).parent / "weights"
 SEQ_LEN, SEED = 256, 0
+TUNING_TARGETS, TEST_TARGETS = 50_000, 200_000  # tokens that a card's losses are of
 ATTENTION_RATE, GATE_RATE = 2e-3, 3e-3
 
 RECIPES: dict[str, tuple[str, dict[str, Any], float]] = {

@@ -6,7 +6,7 @@ import torch
 
 from efficient_transformers import GMLPBlock, Metrics, build_model, figures
 from efficient_transformers.book import diagrams
-from efficient_transformers.studies.evidence import Comparison
+from efficient_transformers.judging.evidence import Comparison
 
 MODELS = ("baseline", "squared ReLU alone", "Primer EZ", "only v", "full Primer", "SwiGLU")
 

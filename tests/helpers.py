@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import efficient_transformers
-from efficient_transformers import Cache, saving
-from efficient_transformers.studies.records import results
+from efficient_transformers import Cache
+from efficient_transformers.judging.recording import results
+from efficient_transformers.models import saving
 
 # A command line that trains in a moment, and where it runs.
 TEXT = "the quick brown fox\njumps over the lazy dog. " * 20

@@ -17,8 +17,9 @@ import torch
 
 import efficient_transformers.__main__ as cli
 import efficient_transformers.training.runs as runs
-from efficient_transformers import Checkpoints, TrainingConfig, build_model, load_corpus, saving, train
-from efficient_transformers.files import PARTIAL
+from efficient_transformers import Checkpoints, TrainingConfig, build_model, load_corpus, train
+from efficient_transformers.models import saving
+from efficient_transformers.support.files import PARTIAL
 
 SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2", "--seq-len", "8"]
 TRAINING = ["--steps", "40", "--eval-every", "10", "--eval-batches", "1", "--dropout", "0.2", "--checkpoint-every", "2"]

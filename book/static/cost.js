@@ -1,4 +1,4 @@
-// What a model of the book costs, in closed form: src/efficient_transformers/studies/cost.py once more, for the pages.
+// What a model of the book costs, in closed form: src/efficient_transformers/models/cost.py once more, for the pages.
 // A test compares the two. Sizes are d_model, n_heads, n_layers, d_ff, vocab_size; T is the length of the sequence.
 const cost_model = (() => {
 "use strict";

@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-from .generation import generate
 from .layers.attention import MultiHeadAttention, causal_mask, rotate, swap_rotary_pairing
 from .layers.cache import Cache
 from .layers.convolution import CausalDepthwiseConv, expand_sharing
@@ -31,16 +30,16 @@ from .layers.resampling import (
     ShiftRight,
 )
 from .layers.transformer import FeedForward, LearnedPositions, TransformerLayer
-from .models import LanguageModel, build_model, initialize, model_names
-from .pretrained import pretrained_card, pretrained_names, pretrained_snapshots
+from .models.generation import generate
+from .models.language_model import LanguageModel, build_model, initialize, model_names
+from .models.pretrained import pretrained_card, pretrained_names, pretrained_snapshots
 from .training.checkpoint import Checkpoints
 from .training.corpus import Corpus, load_corpus
 from .training.evaluation import evaluate
 from .training.execution import Execution
 from .training.loop import Metrics, TrainingConfig, train
 from .training.runs import load, save
-from .training.subwords import BytePairVocabulary
-from .training.tokens import ByteVocabulary, Vocabulary
+from .training.vocabulary import BytePairVocabulary, ByteVocabulary, Vocabulary
 
 __version__ = "0.2.0"
 
@@ -107,12 +106,12 @@ __all__ = [
 
 # What chapters use by one name, imported when it is asked for: it brings Matplotlib, or the records of all runs.
 _LATER = {
-    "digits": "studies.digits",
-    "evidence": "studies.evidence",
+    "digits": "book.digits",
+    "evidence": "judging.evidence",
     "exercises": "book.exercises",
     "figures": "book.figures",
     "results": "book.results",
-    "study": "studies.records",
+    "study": "book.records",
 }
 
 

@@ -26,9 +26,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from .checks import require, require_int, require_known
-from .models import LanguageModel, find_family
-from .saving import RUNS
+from .models.language_model import LanguageModel, find_family
+from .models.saving import RUNS
+from .support.checks import require, require_int, require_known
 from .training.corpus import NAMES, Corpus, load_corpus, load_text
 from .training.evaluation import evaluate as mean_loss
 from .training.evaluation import sizes_of
@@ -48,7 +48,7 @@ from .training.runs import (
     require_room,
     trained_at,
 )
-from .training.tokens import Unit, Vocabulary
+from .training.vocabulary import Unit, Vocabulary
 
 PROGRAM = "python -m efficient_transformers"
 GROUPS = (TrainingConfig, Execution)  # parameters whose fields are options
@@ -79,8 +79,8 @@ def train(
     Args:
         name: which model: transformer, primer-ez, primer, hourglass, gmlp, primer-ez-shared, primer-ez-per-head,
             dense-gmlp, amlp.
-        corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8", "text8" and
-            "source-code", or the path of a UTF-8 text file.
+        corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8" and
+            "text8", or the path of a UTF-8 text file.
         tokens: what the model reads; by default characters, and bytes of "enwik8".
         subwords: read byte pairs instead, so many tokens of them, made on the text to train on; needs tokenizers.
         out: the folder to write; by default a new one under runs/.
@@ -281,7 +281,7 @@ def compare(
         optimizer: of both sides; "muon" takes the matrices inside the layers, and AdamW the rest.
         shard: which of how many processes this is, 0/2 and 1/2 for two that share --out.
     """
-    from .studies import compare as judging  # brings the records of studies, which no other command needs
+    from .judging import compare as judging  # brings the records of studies, which no other command needs
 
     parts = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", shard)
     expected = "two numbers of at most four digits, such as 0/2 for the first of two processes"

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from . import saving
-from .checks import require, require_instance
 from .layers.decoding import SearchCache
 from .layers.family import Sizes
-from .models import FAMILIES, LanguageModel, build_model
+from .models import saving
+from .models.language_model import FAMILIES, LanguageModel, build_model
+from .support.checks import require, require_instance
 
 EXPECTED = "expected 5.24 or later: pip install 'transformers>=5.24'"  # the first to call a cache so
 

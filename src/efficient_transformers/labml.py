@@ -23,13 +23,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .checks import require, require_int
 from .layers import resampling, transformer
 from .layers.attention import Attention, causal_mask
 from .layers.convolution import depthwise_conv
 from .layers.gmlp import SpatialGatingUnit
 from .layers.primer import SquaredReLU as SquaredReLU  # the same there and here
 from .layers.transformer import check_room
+from .support.checks import require, require_int
 
 
 class Loading(nn.Module):

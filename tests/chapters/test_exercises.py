@@ -11,7 +11,7 @@ import torch
 from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers.book.exercises import CHECKS, check, trained
-from efficient_transformers.studies.sides import Side
+from efficient_transformers.judging.side import Side
 from tools.notebooks import run_notebooks
 
 CALL = re.compile(r'check\("([\d.]+)", answer\)')

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from efficient_transformers import build_model
-from efficient_transformers.book import results
-from efficient_transformers.studies import records
-from efficient_transformers.studies.cost import effective_parameters
+from efficient_transformers.book import records, results
+from efficient_transformers.models.cost import effective_parameters
 
 TEXT = (Path(__file__).parents[2] / "book" / "names.md").read_text(encoding="utf-8")
 MODELS, ENDINGS = (re.findall(r"^\| (`.*)$", part, re.MULTILINE) for part in TEXT.split("\n## ")[1:])

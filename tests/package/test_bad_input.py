@@ -49,8 +49,7 @@ from efficient_transformers import (
 )
 from efficient_transformers.layers.products import toeplitz
 from efficient_transformers.layers.resampling import CrossAttention
-from efficient_transformers.studies.cost import cache_bytes, cost_model
-from efficient_transformers.studies.digits import DigitClassifier, DigitTraining
+from efficient_transformers.models.cost import cache_bytes, cost_model
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_seq_len": 6}
 X, SEEN, NARROW = torch.zeros(2, 4, 6), torch.ones(2, 4, dtype=torch.bool), torch.zeros(1, 4, 4)
@@ -234,9 +233,6 @@ BAD = [
     (lambda: TrainingConfig(weight_decay=-0.1), ValueError, "weight_decay is -0.1"),
     (lambda: TrainingConfig(clip_norm=-1.0), ValueError, "clip_norm is -1.0"),
     (lambda: TrainingConfig(optimizer="moun"), ValueError, "optimizer is 'moun'"),
-    (lambda: DigitTraining(learning_rate="3e-3"), TypeError, "learning_rate is '3e-3'"),
-    (lambda: DigitTraining(weight_decay=-1), ValueError, "weight_decay is -1"),
-    (lambda: DigitTraining(label_smoothing=1), ValueError, "label_smoothing is 1"),
     # looking inside
     (lambda: cost_model(nn.Linear(2, 2), 5), TypeError, "body is 'Linear'"),
     (lambda: cost_model(Stack([nn.Linear(2, 2)]), 5), TypeError, "a layer is 'Linear'"),
@@ -334,8 +330,6 @@ SIZED = [
     *((part, {"d_model": 8, "factor": 2}) for part in (NaiveUpSampling, LinearUpSampling)),
     (Cache, {"batch_size": 2}),
     (TrainingConfig, dict.fromkeys(("steps", "batch_size", "seq_len", "eval_every", "eval_batches"), 1)),
-    (DigitTraining, {"steps": 1, "batch_size": 1}),
-    (DigitClassifier, {"side": 8}),
     *((partial(asked, make().body), {"seq_len": 4}) for asked in (cache_bytes, cost_model)),
     *((partial(asked, conv()), {"seq_len": 4}) for asked in (leak_map, receptive_field)),
 ]

@@ -21,7 +21,7 @@ from efficient_transformers import (
     build_model,
     leak_map,
 )
-from efficient_transformers.models import FAMILIES
+from efficient_transformers.models.language_model import FAMILIES
 
 MAX_LEN = 48
 SHARING = {"kernel_size": st.integers(1, 9), "sharing": st.sampled_from(["heads", "none", "all"])}

@@ -13,16 +13,16 @@ import torch
 from torch import nn
 
 from efficient_transformers import LeakError, __version__, build_model, check_leaks, load_corpus, model_names
+from efficient_transformers.judging import compare as judging
+from efficient_transformers.judging import judgment, screening
+from efficient_transformers.judging import plan as planning
+from efficient_transformers.judging.compare import compare
+from efficient_transformers.judging.plan import Plan
+from efficient_transformers.judging.protocol import chosen_rate
+from efficient_transformers.judging.recording import read_records, results
+from efficient_transformers.judging.side import Side
 from efficient_transformers.layers.leaks import require_logits
-from efficient_transformers.studies import compare as judging
-from efficient_transformers.studies import judgment, screening
-from efficient_transformers.studies import plan as planning
-from efficient_transformers.studies.compare import compare
-from efficient_transformers.studies.cost import effective_parameters
-from efficient_transformers.studies.plan import Plan
-from efficient_transformers.studies.protocol import chosen_rate, key_of
-from efficient_transformers.studies.records import read_records, results
-from efficient_transformers.studies.sides import Side
+from efficient_transformers.models.cost import effective_parameters
 
 pytestmark = [pytest.mark.usefixtures("on_the_cpu"), pytest.mark.slow]
 
@@ -259,12 +259,12 @@ def test_the_recorded_hour_was_made_by_its_plan():
     """Each run is what today's code would make of the plan, so that the card of Chapter 7 says what was run."""
     folder = results("recorded") / "own"
     plan, records = Plan.read(folder / "plan.json"), read_records(folder / "records.jsonl")
-    entries = {entry.key: (name, entry) for name, entry in plan.entries.items()}
+    entries = {entry.label: (name, entry) for name, entry in plan.entries.items()}
     for record in records:
-        name, entry = entries[key_of(record)]
+        name, entry = entries[record["run"]["label"]]
         training = record["run"]["training"]
-        assert record["run"] == entry.describe(training["learning_rate"], training["seed"])
-        assert record["declaration"] == plan.study.checksum
+        unsaid = {"subwords": None, "training": training | {"optimizer": "adamw"}}
+        assert record["run"] | unsaid == entry.describe(training["learning_rate"], training["seed"])
         assert record["role"] == "tuning" or training["learning_rate"] == plan.rates[name]
     assert plan.rates == {name: chosen_rate(entry, records) for name, entry in plan.entries.items()}
     assert plan.checksums[0] == hashlib.sha256(Path("experiments/own.py").read_bytes()).hexdigest()
@@ -322,7 +322,7 @@ def small(file, monkeypatch):
 def recorded(small, monkeypatch):
     """The same, whose runs are not trained: losses lie on a smooth curve, 0.05 lower for the variant."""
 
-    def execute(study, trial, build, **_):
+    def execute(trial, build, **_):
         entry, rate = trial.entry, trial.rate
         lead = 0.05 * entry.name.startswith("variant") + 0.01 * (len(entry.options) > 0)
         loss = 2 - lead + 0.1 * math.log(rate / 5e-3) ** 2 + 0.003 * math.sin(100 * trial.seed + len(entry.label))
@@ -330,7 +330,7 @@ def recorded(small, monkeypatch):
         known = len(load_corpus(entry.corpus).vocabulary)
         parameters = effective_parameters(build(entry.model, vocab_size=known, max_seq_len=16, **entry.options))
         return {
-            "protocol": 3, "role": trial.role, "run": trial.describe(), "validation": scored, "test": scored,
+            "role": trial.role, "run": trial.describe(), "validation": scored, "test": scored,
             "metrics": [{"seconds": 5.0}], "parameters": parameters,
             "multiply_adds": 7, "versions": {"torch": "2"}, "machine": "none", "device": "cpu",
         }  # fmt: skip
@@ -428,13 +428,13 @@ def test_a_leak_that_opens_while_a_model_is_trained_is_found(recorded, monkeypat
             self.leak = next_token if self.steps == 300 else lambda x: x
             return super().forward(tokens)
 
-    def trained(study, trial, build, **options):
+    def trained(trial, build, **options):
         def made(*args, **sizes):
             model = build(*args, **sizes)
             model.steps = 300 * ((trial.role, trial.seed) == opens)
             return model
 
-        return execute(study, trial, made, **options)
+        return execute(trial, made, **options)
 
     monkeypatch.setattr(judging, "execute_trial", trained)
     monkeypatch.setattr(judging, "look_for_leaks", planning.look_for_leaks)
@@ -474,9 +474,9 @@ def test_a_time_that_was_not_equal_is_said_and_gives_no_verdict_where_it_is_far_
 ):
     execute = judging.execute_trial
 
-    def slow_variant(study, trial, build, **options):
+    def slow_variant(trial, build, **options):
         slow = [{"seconds": seconds}] if trial.entry.name.startswith("variant") else [{"seconds": 5.0}]
-        return execute(study, trial, build, **options) | {"metrics": slow}
+        return execute(trial, build, **options) | {"metrics": slow}
 
     monkeypatch.setattr(judging, "execute_trial", slow_variant)
     found = compare("mine.py:build", baseline, out="slow", **recorded)
@@ -553,9 +553,9 @@ def test_a_loss_that_is_not_finite_is_said_with_the_step_of_the_variants_own_tra
 def test_a_side_that_breaks_down_at_every_rate_is_given_up(recorded, monkeypatch):
     execute = judging.execute_trial
 
-    def breaks(study, trial, build, **options):
+    def breaks(trial, build, **options):
         why = {"validation": {"loss": None, "broke_down": "the training loss of step 9 is nan"}}
-        return execute(study, trial, build, **options) | (why if trial.entry.name == "variant" else {})
+        return execute(trial, build, **options) | (why if trial.entry.name == "variant" else {})
 
     monkeypatch.setattr(judging, "execute_trial", breaks)
     with pytest.raises(FloatingPointError, match=r"the variant breaks down at every rate; .* step 9 is nan"):
@@ -630,10 +630,10 @@ def test_when_the_minutes_are_over_complete_seeds_are_judged(recorded, monkeypat
     """On a machine that has become slower since its steps were timed."""
     now, execute = [0.0], judging.execute_trial
 
-    def slowly(study, trial, build, **options):
+    def slowly(trial, build, **options):
         seconds = {"baseline": 5, "variant": 6, "baseline, half": 3, "variant, half": 3.5}
         now[0] += slower * trial.entry.steps * seconds[trial.entry.name]
-        return execute(study, trial, build, **options)
+        return execute(trial, build, **options)
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(judging, "execute_trial", slowly)

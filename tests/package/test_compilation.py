@@ -21,7 +21,7 @@ from torch.export import Dim, export
 
 from efficient_transformers import Cache
 from efficient_transformers.layers.decoding import StaticCache
-from efficient_transformers.models import find_family
+from efficient_transformers.models.language_model import find_family
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from efficient_transformers.studies.records import by_label, by_model, read_records
+from efficient_transformers.judging.recording import read_records
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -66,17 +66,3 @@ def test_studies_whose_order_is_not_provable_are_those_of_a_closed_list():
     versions = {name: {record.get("protocol") for record in records} for name, records in FILES.items()}
     assert {name for name, found in versions.items() if 2 in found} == {*closed["order not provable"]}
     assert {name for name, found in versions.items() if 3 in found} == {f"{name}.jsonl" for name in {*DECLARED} - CUT}
-
-
-def run(protocol: int, name: str, seed: int = 0, loss: float = 1.0) -> dict:
-    training = {"seed": seed, "learning_rate": 1e-3}
-    made = {"label": f"{name}, 0.8M", "name": name, "training": training}
-    return {"protocol": protocol, "role": "reported", "run": made, "test": {"loss": loss}}
-
-
-def test_a_label_that_means_two_models_is_told_apart_by_its_protocol():
-    both = [run(2, "gMLP"), run(3, "gMLP", loss=2.0)]
-    losses, _ = by_model(both)
-    assert losses == {"dense gMLP": {0: 1.0}, "gMLP": {0: 2.0}}
-    with pytest.raises(ValueError, match=r"the protocol of 'gMLP, 0.8M' is \[2, 3\]; expected one: a label may mean"):
-        by_label(both)

@@ -11,16 +11,17 @@ import math
 import numpy as np
 import pytest
 
-from efficient_transformers.studies.evidence import ALIKE, RATE_ERROR, compare
-from efficient_transformers.studies.protocol import SEEDS, Entry, chosen_rate, tuning_trials
+from efficient_transformers.judging.evidence import ALIKE, RATE_ERROR, compare
+from efficient_transformers.judging.protocol import RATES, SEEDS, Entry, chosen_rate, tuning_trials
 
 SPREAD, RATE_AND_SEED, CURVATURE = 0.0094, 0.0062, 0.027
 TRIALS = 1000
-ENTRY = Entry(name="a model", model="transformer", steps=500)
+SIZES = {"seq_len": 256, "batch_size": 4, "blocks": 49, "size": "0.8M"}
+ENTRY = Entry(name="a model", model="transformer", steps=500, corpus="shakespeare-with-test", **SIZES)
 
 
 def octaves(rate):
-    return math.log2(rate / ENTRY.rates[0])
+    return math.log2(rate / RATES[0])
 
 
 class Model:
@@ -33,7 +34,6 @@ class Model:
         while trials := tuning_trials(ENTRY, records):
             records += [
                 {
-                    "protocol": ENTRY.protocol,
                     "role": trial.role,
                     "run": trial.describe(),
                     "validation": {"loss": self.loss(trial.rate, trial.seed)},

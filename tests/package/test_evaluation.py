@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from efficient_transformers import build_model, evaluate
-from efficient_transformers.training.evaluation import masked_score, overlapping_windows, score
+from efficient_transformers.training.evaluation import overlapping_windows, score
 
 
 class Recorder(nn.Module):
@@ -34,7 +34,6 @@ def new_model(**changes):
 SCORERS = {
     "evaluate": lambda tokens, model: evaluate(model, tokens, seq_len=8),
     "score": lambda tokens, model: score(model, tokens, seq_len=8, at_least=1),
-    "masked_score": lambda tokens, model: masked_score(model, tokens, seq_len=8, at_least=1, mask_token=10),
 }
 
 

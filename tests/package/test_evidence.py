@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from efficient_transformers.studies.evidence import (
+from efficient_transformers.judging.evidence import (
     RATE_ERROR,
     compare,
     crossing,

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from efficient_transformers.studies.factors import MARGIN, Factor, factor, trends
+from efficient_transformers.book.factors import Factor, factor
 
 SEEDS = range(3)
 
@@ -94,39 +94,3 @@ def test_the_time_of_a_step_divides():
 def test_bad_curves_are_refused(reference, curve, message):
     with pytest.raises(ValueError, match=message):
         factor(reference, curve)
-
-
-# With compute
-
-
-def made(slope, error, start=2.0, sizes=(1.0, 6.0, 40.0), freedom=10):
-    return {c: Factor(start * c**slope, error, freedom, 4000) for c in sizes}
-
-
-@pytest.mark.parametrize(
-    ("slope", "error", "verdict"),
-    [
-        (0.0, 0.01, "stays"),
-        (0.02, 0.001, "stays"),  # told from 0, and within the margin
-        (0.0, 0.2, "undecided"),
-        (0.04, 0.05, "undecided"),
-        (0.2, 0.05, "grows"),
-        (-0.2, 0.05, "shrinks"),
-    ],
-)
-def test_verdicts(slope, error, verdict):
-    (found,) = trends({"one": made(slope, error)}).values()
-    assert found.verdict == verdict
-    assert (found.verdict == "stays") == (found.low > -MARGIN and found.high < MARGIN)
-
-
-def test_two_models_are_corrected_for_their_number():
-    alone = trends({"one": made(0.05, 0.05)})["one"]
-    beside = trends({"one": made(0.05, 0.05), "two": made(0.05, 0.05)})["one"]
-    assert beside.p == pytest.approx(min(1, 2 * alone.p))
-    assert beside.high > alone.high
-    first = trends({"one": made(0.05, 0.05), "two": made(0.5, 0.01)})["one"]
-    assert first.p == pytest.approx(alone.p)
-    assert first.high == pytest.approx(alone.high)
-    for found in (alone, beside, first):
-        assert (found.p <= 0.05) == (not found.low <= 0 <= found.high)

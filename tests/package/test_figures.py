@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 from efficient_transformers import GMLPBlock, Metrics, build_model, figures
 from efficient_transformers.book import diagrams
 from efficient_transformers.book.figures import charts, maps
-from efficient_transformers.studies.evidence import Comparison
+from efficient_transformers.judging.evidence import Comparison
 
 pytestmark = [*DRAWINGS, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers import figures
 from efficient_transformers.book.exercises import check
-from efficient_transformers.studies.evidence import Comparison
+from efficient_transformers.judging.evidence import Comparison
 
 pytestmark = [*DRAWINGS, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from efficient_transformers import build_model, model_names
-from efficient_transformers.generation import draw
+from efficient_transformers.models.generation import draw
 
 every_model = pytest.mark.parametrize("name", model_names())
 

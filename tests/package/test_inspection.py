@@ -25,7 +25,7 @@ from efficient_transformers.layers import fast
 from efficient_transformers.layers.gmlp import GATES
 from efficient_transformers.layers.hourglass import SHORTENINGS, UP_SAMPLINGS
 from efficient_transformers.layers.inspection import LiveMemory, peak_memory
-from efficient_transformers.studies.cost import cache_bytes, cost_model, effective_parameters, parameter_count
+from efficient_transformers.models.cost import cache_bytes, cost_model, effective_parameters, parameter_count
 
 
 class Apply(nn.Module):

@@ -23,7 +23,7 @@ from efficient_transformers import (
     model_names,
 )
 from efficient_transformers.layers.family import Family
-from efficient_transformers.models import FAMILIES
+from efficient_transformers.models.language_model import FAMILIES
 
 SIZES = {"vocab_size": 7, "d_model": 8, "n_heads": 2, "max_seq_len": 12}
 HEAVY = (

@@ -20,9 +20,9 @@ from efficient_transformers import (
     load,
     model_names,
     save,
-    saving,
 )
-from efficient_transformers.models import VARIATIONS
+from efficient_transformers.models import saving
+from efficient_transformers.models.language_model import VARIATIONS
 from efficient_transformers.training.runs import trained_at
 
 SIZES = {"vocab_size": 9, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_seq_len": 20, "dropout": 0.25}

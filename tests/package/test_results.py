@@ -14,8 +14,9 @@ import matplotlib.pyplot as plt
 import pytest
 
 from efficient_transformers.book import results
-from efficient_transformers.studies.evidence import ALIKE, Comparison, Word, word_for
-from efficient_transformers.studies.records import model_name
+from efficient_transformers.book.records import model_name
+from efficient_transformers.judging.evidence import ALIKE, Comparison, Word, word_for
+from efficient_transformers.judging.recording import updated
 
 ROOT = Path(__file__).parents[2]
 NAMES = list(results.written()["questions"])
@@ -134,7 +135,7 @@ def lines():
                 entry = record.get("protocol", 1), record["run"]["label"]
                 score = record["test"] if record.get("test") else record["validation"]
                 losses.setdefault(entry, {})[record["run"]["training"]["seed"]] = score["loss"]
-                names[entry] = model_name(record)
+                names[entry] = model_name(updated(record))
     return losses, names
 
 

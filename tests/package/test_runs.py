@@ -37,7 +37,7 @@ from efficient_transformers import (
     load_corpus,
     train,
 )
-from efficient_transformers.files import PARTIAL, locked, replacing
+from efficient_transformers.support.files import PARTIAL, locked, replacing
 from efficient_transformers.training import logs
 from efficient_transformers.training.execution import Stop, stop_on_signals
 

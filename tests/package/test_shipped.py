@@ -16,13 +16,11 @@ from efficient_transformers import (
     LanguageModel,
     build_model,
     load_corpus,
-    pretrained,
     pretrained_card,
     pretrained_names,
     pretrained_snapshots,
-    saving,
 )
-from efficient_transformers.studies.protocol import TEST_TARGETS, TUNING_TARGETS
+from efficient_transformers.models import pretrained, saving
 from efficient_transformers.training.evaluation import score
 from efficient_transformers.training.runs import load
 
@@ -79,7 +77,7 @@ def test_a_model_scores_its_recorded_loss_and_would_write_its_recorded_text(name
     model, vocabulary = load(name)
     card = pretrained_card(name)
     validation = load_corpus("shakespeare-with-test", vocabulary=vocabulary).validation
-    assert score(model, validation, seq_len=256, at_least=TUNING_TARGETS).loss == pytest.approx(
+    assert score(model, validation, seq_len=256, at_least=weights.TUNING_TARGETS).loss == pytest.approx(
         card["validation_loss"], abs=1e-3
     )
     prompt, text = card["greedy"]["prompt"], card["greedy"]["text"]
@@ -97,7 +95,7 @@ def test_a_model_scores_its_recorded_loss_and_would_write_its_recorded_text(name
 def test_a_model_scores_its_recorded_loss_on_the_test_text(name):
     model, vocabulary = load(name)
     test = load_corpus("shakespeare-with-test", vocabulary=vocabulary).test
-    loss = score(model, test, seq_len=256, at_least=TEST_TARGETS).loss
+    loss = score(model, test, seq_len=256, at_least=weights.TEST_TARGETS).loss
     assert loss == pytest.approx(pretrained_card(name)["test_loss"], abs=1e-3)
 
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import efficient_transformers.training.corpus as corpora
-import efficient_transformers.training.tokens as tokens_module
+import efficient_transformers.training.mapped as mapping
 from efficient_transformers import ByteVocabulary, Vocabulary, load_corpus
-from efficient_transformers.files import PARTIAL
+from efficient_transformers.support.files import PARTIAL
 from efficient_transformers.training.corpus import load_text
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def place(tmp_path, monkeypatch):
     """A folder for texts and one for data; every file is large, and pieces are small."""
     monkeypatch.setenv("EFFICIENT_TRANSFORMERS_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(corpora, "MAPPED_FROM", 1)
-    monkeypatch.setattr(tokens_module, "PIECE", 7)
+    monkeypatch.setattr(mapping, "PIECE", 7)
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     return tmp_path
 
@@ -36,8 +36,8 @@ def place(tmp_path, monkeypatch):
 @pytest.fixture
 def encoded(monkeypatch):
     """How often a text was encoded."""
-    calls, original = [], tokens_module.write_tokens
-    monkeypatch.setattr(tokens_module, "write_tokens", lambda *a: (calls.append(a), original(*a))[1])
+    calls, original = [], mapping.write_tokens
+    monkeypatch.setattr(mapping, "write_tokens", lambda *a: (calls.append(a), original(*a))[1])
     return calls
 
 
@@ -103,7 +103,7 @@ def test_an_interrupted_encoding_leaves_nothing_that_is_taken_for_tokens(place, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tokens_module, "text_pieces", interrupted)
+        patch.setattr(mapping, "text_pieces", interrupted)
         with pytest.raises(KeyboardInterrupt):
             load_corpus(place / "text.txt", tokens="bytes")
     assert [path.name for path in (place / "data" / "tokens").iterdir()] == [".lock"]

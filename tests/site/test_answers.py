@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 
 from efficient_transformers.book import results
-from efficient_transformers.studies.evidence import Comparison
+from efficient_transformers.judging.evidence import Comparison
 from tools.notebooks import folding
 from tools.site import answers, cells, nulls
 

@@ -15,9 +15,10 @@ from helpers import randomize
 from playwright.sync_api import Error, expect
 from polling import until
 
-from efficient_transformers import build_model, load_corpus, pretrained, pretrained_names, saving
+from efficient_transformers import build_model, load_corpus, pretrained_names
 from efficient_transformers.layers.attention import Attention
 from efficient_transformers.layers.gmlp import SpatialGatingUnit
+from efficient_transformers.models import pretrained, saving
 from efficient_transformers.training.runs import load
 from tools.make import browser
 from tools.site import models

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from efficient_transformers import build_model
 from efficient_transformers.layers.hourglass import parse_hierarchy
-from efficient_transformers.studies.cost import cache_bytes, cost_model, effective_parameters, multiply_adds
+from efficient_transformers.models.cost import cache_bytes, cost_model, effective_parameters, multiply_adds
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"

@@ -29,8 +29,8 @@ from efficient_transformers.book.instruments import (
     LeakLab,
     ReadingLamp,
 )
+from efficient_transformers.judging.evidence import compare
 from efficient_transformers.layers.resampling import AvgPoolShortening
-from efficient_transformers.studies.evidence import compare
 from efficient_transformers.training.runs import load
 
 INSTRUMENTS = {"leak-lab": LeakLab(), "kernel-bench": KernelBench(learned=True), "reading-lamp": ReadingLamp()}

@@ -9,7 +9,7 @@ from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers.book.exercises import CHECKS, QUESTIONS, check
 from efficient_transformers.book.exercises.checking import WrongAnswerError
-from efficient_transformers.checks import is_number
+from efficient_transformers.support.checks import is_number
 from tools.make import browser
 from tools.notebooks import chapters, run_notebooks
 from tools.site.questions import CALL

@@ -20,7 +20,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from efficient_transformers.book import results
 from efficient_transformers.book.figures.charts import FARTHEST
-from efficient_transformers.studies.evidence import Comparison, signed
+from efficient_transformers.judging.evidence import Comparison, signed
 from tools.notebooks import folding
 from tools.site import cells
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from efficient_transformers import pretrained, saving
-from efficient_transformers.checks import require
+from efficient_transformers.models import pretrained, saving
+from efficient_transformers.support.checks import require
 from efficient_transformers.training.runs import VOCABULARY
 
 PAGES = ("book/write-with-it", "book/read-with-it")

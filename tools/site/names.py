@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "efficient_transformers"
-FOLDERS = ("layers", "")  # of the package, which have modules that are shown
+FOLDERS = ("layers", "support")  # of the package, which have modules that are shown
 Definition = ast.ClassDef | ast.FunctionDef
 Place = tuple[str, str]  # a module, and the anchor of a name in it
 
@@ -51,7 +51,9 @@ def defined(module: str) -> dict[str, Place]:
             found[node.name] = module, node.name
         elif isinstance(node, ast.ImportFrom) and node.level:
             for alias in node.names:
-                found[alias.asname or alias.name] = (node.module, alias.name) if node.module else (alias.name, "")
+                found[alias.asname or alias.name] = (
+                    (node.module.rpartition(".")[2], alias.name) if node.module else (alias.name, "")
+                )
     return found
 
 

@@ -22,7 +22,7 @@ from tools.notebooks import chapters, folding, run_notebooks
 ROOT = Path(__file__).parents[2]
 API = ROOT / "book" / "api"
 PACKAGE = "efficient_transformers"
-FOLDERS = ("layers", "", "training", "studies", "book")  # of the package, in the order of the page
+FOLDERS = ("layers", "models", "training", "judging", "book", "support", "")  # of the package, in the order of the page
 DIFFICULTIES = ("easy", "medium", "hard")
 BUILT_AS = re.compile(r"The book builds it as ``(\w+)``")
 PLACE = re.compile(rf"\((?P<equation>{folding.NUMBER})\)|Section (?P<section>{folding.NUMBER})")

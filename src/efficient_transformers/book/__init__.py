@@ -1,1 +1,1 @@
-"""What chapters show: figures, exercises, instruments."""
+"""What chapters show: recorded runs and what came out of them, figures, exercises, instruments."""

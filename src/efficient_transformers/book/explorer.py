@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from PIL import Image
 
-from ..checks import require
+from ..support.checks import require
 
 __all__ = ["Explorer"]
 

@@ -21,13 +21,14 @@ from typing import Any, get_args
 import matplotlib.pyplot as plt
 import yaml
 
-from ..checks import require, require_known
-from ..studies.evidence import RATE_ERROR, Comparison, Losses, Word, compare, regrouped, signed, word_for
-from ..studies.protocol import Key
-from ..studies.records import model_name, read_records, results
+from ..judging.evidence import RATE_ERROR, Comparison, Losses, Word, compare, regrouped, signed, word_for
+from ..judging.recording import read_records, results
+from ..support.checks import require, require_known
 from .figures import strips
+from .records import model_name
 
 SAID = re.compile(rf"\[({'|'.join(get_args(Word))})\]\(([^)]*)\)")  # a word, and the rows that it is said of
+Key = tuple[int, str]  # the protocol and the label: what tells a model at one budget from those of all studies
 BARE = re.compile(rf"\b({'|'.join(get_args(Word))})\b")
 LINE = 96  # letters of a printed line
 AFTERWARDS = "asked afterwards"

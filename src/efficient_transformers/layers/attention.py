@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_input, require_int, require_known, require_probability
+from ..support.checks import require, require_bool, require_input, require_int, require_known, require_probability
 from . import fast
 from .cache import Cache
 from .fast import on_cpu

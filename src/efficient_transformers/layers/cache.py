@@ -16,7 +16,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ..checks import require, require_int
+from ..support.checks import require, require_int
 
 
 class Cache:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_input, require_int, require_known
+from ..support.checks import require, require_bool, require_input, require_int, require_known
 from . import fast
 from .attention import check_heads
 from .cache import Cache

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
-from ..checks import require_int, require_probability
+from ..support.checks import require_int, require_probability
 from .cache import Cache
 
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_input, require_int, require_known, require_probability
+from ..support.checks import require, require_bool, require_input, require_int, require_known, require_probability
 from .attention import Attention
 from .cache import Cache
 from .family import Family, Sizes, Stack

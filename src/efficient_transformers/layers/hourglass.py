@@ -14,7 +14,7 @@ from typing import Literal, Self, get_args
 
 from torch import Tensor, nn
 
-from ..checks import require, require_input, require_int, require_known, require_module
+from ..support.checks import require, require_input, require_int, require_known, require_module
 from .cache import Cache
 from .family import Family, Sizes, Stack
 from .primer import PrimerEZFamily

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ..checks import require, require_module
-from ..tables import aligned
+from ..support.checks import require, require_module
+from ..support.tables import aligned
 from .leaks import leak_map
 
 

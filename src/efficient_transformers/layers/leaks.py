@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ..checks import require, require_int, require_module
-from ..files import reason
+from ..support.checks import require, require_int, require_module
+from ..support.files import reason
 
 EXACT = 1e-9  # of the largest logit: what rounding may do in float64, an FFT's included
 ROUNDED = 1000.0  # times the spacing of a narrower kind of number, but at most a tenth

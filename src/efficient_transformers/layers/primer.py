@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_input, require_int, require_known, require_number
+from ..support.checks import require, require_input, require_int, require_known, require_number
 from . import fast
 from .attention import MultiHeadAttention
 from .cache import Cache

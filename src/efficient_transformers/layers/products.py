@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..checks import require
+from ..support.checks import require
 from . import fast
 from .fast import on_cpu
 

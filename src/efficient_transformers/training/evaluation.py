@@ -1,13 +1,12 @@
-"""The loss of a model on a text: three scorers, which predict each character with enough before it.
+"""The loss of a model on a text: two scorers, which predict each character with enough before it.
 
 Use :func:`evaluate` for the loss of a whole text, of any length; :func:`score` to compare models, on a sample that is
-the same for every model and every context; :func:`masked_score` for models that see both sides.
+the same for every model and every context.
 
 What is notable:
 - windows of one context overlap by half, and each scores its second half: no character is predicted from little;
 - a sample is made of whole blocks of 1,024 targets, spread evenly over the text;
-- neighboring characters are alike, blocks much less: the standard error of a score is that of the blocks' means;
-- of masked characters, each is hidden once, in one of seven passes that hide a seventh each.
+- neighboring characters are alike, blocks much less: the standard error of a score is that of the blocks' means.
 """
 
 from __future__ import annotations
@@ -18,14 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_int
-from ..generation import eval_mode
+from ..models.generation import eval_mode
+from ..support.checks import require, require_int
 from .logs import bar
-from .tokens import Vocabulary, require_tokens
+from .vocabulary import Vocabulary, require_tokens
 
 BLOCK = 1024  # targets
 TOKENS = 4096  # that are read together
-PASSES = 7  # over masked characters, so that a seventh is hidden at once, about the 15 % of training
 
 
 @torch.no_grad()
@@ -175,44 +173,4 @@ def score(model: nn.Module, tokens: Tensor, *, seq_len: int, at_least: int) -> S
             each = F.cross_entropy(logits.flatten(0, 1), rows[:, half + 1 :].flatten(), reduction="none")
             losses.append(each.view(len(chunk), half).cpu().double().mean(1))  # not every device has float64
     blocks = torch.cat(losses).view(pieces.shape).mean(1)
-    return Score(blocks.tolist(), BLOCK * len(blocks))
-
-
-@torch.no_grad()
-def masked_score(model: nn.Module, tokens: Tensor, *, seq_len: int, at_least: int, mask_token: int) -> Score:
-    """The mean cross-entropy of hidden tokens, in nats, on the blocks of :func:`score`.
-
-    A block is read in windows of ``seq_len`` tokens. Their places are dealt out to seven passes at random, always in
-    the same way, and each pass hides its places, so that each token is hidden, and predicted, exactly once.
-
-    Args:
-        model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``, where every place sees every other; its
-            mode is the same afterwards.
-        tokens: the text, integers ``[length]``.
-        seq_len: the model's context, which divides 1,024.
-        at_least: tokens to predict, rounded up to whole blocks.
-        mask_token: what stands for a hidden token.
-
-    Raises:
-        TypeError, ValueError: as for :func:`score`, and if ``seq_len`` does not divide 1,024.
-    """
-    require_tokens("tokens", tokens)
-    starts = block_starts(len(tokens), at_least, seq_len)
-    require(BLOCK % seq_len == 0, "seq_len", seq_len, f"a divisor of {BLOCK}")
-    windows = (starts[:, None] + torch.arange(0, BLOCK, seq_len)).flatten()  # (N,)
-    generator = torch.Generator().manual_seed(0)
-    order = torch.rand(len(windows), seq_len, generator=generator).argsort(1) % PASSES  # (N, T), a pass for each place
-    device = next(model.parameters(), tokens).device
-    losses = []
-    rows_at_once = max(1, TOKENS // seq_len)
-    with eval_mode(model):
-        for chunk, passes in zip(torch.split(windows, rows_at_once), torch.split(order, rows_at_once), strict=True):
-            text = tokens[chunk[:, None] + torch.arange(seq_len)].long()  # (B, T)
-            found = torch.zeros(text.shape)
-            for number in range(PASSES):
-                hidden = passes == number
-                logits = model(text.masked_fill(hidden, mask_token).to(device)).float().cpu()  # (B, T, V)
-                found[hidden] = F.cross_entropy(logits[hidden], text[hidden], reduction="none")
-            losses.append(found.double().mean(1))
-    blocks = torch.cat(losses).view(len(starts), -1).mean(1)
     return Score(blocks.tolist(), BLOCK * len(blocks))

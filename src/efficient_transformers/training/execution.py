@@ -23,8 +23,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checks import require, require_bool, require_int, require_known
 from ..layers.family import Stack
+from ..support.checks import require, require_bool, require_int, require_known
 
 __all__ = ["Execution", "Stop", "stop_on_signals"]
 

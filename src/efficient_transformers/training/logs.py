@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ..files import reason, write_text
+from ..support.files import reason, write_text
 
 Record = dict[str, float]
 

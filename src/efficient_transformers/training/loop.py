@@ -21,10 +21,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checks import require, require_instance, require_int, require_known, require_module, require_number, require_seed
-from ..files import reason
+from ..support.checks import (
+    require,
+    require_instance,
+    require_int,
+    require_known,
+    require_module,
+    require_number,
+    require_seed,
+)
+from ..support.files import reason
 from .checkpoint import Checkpoints, random_states_kept, restore
-from .corpus import NO_TARGET, Corpus
+from .corpus import Corpus
 from .execution import Agreement, Execution, Stop, on_gpu, plain, processes
 from .logs import bar
 from .orthogonal import Muon
@@ -210,7 +218,7 @@ class Losses:
         """This process's rows of a batch."""
         return rows[self.accelerator.process_index :: self.accelerator.num_processes]
 
-    def part(self, inputs: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
+    def part(self, inputs: Tensor, targets: Tensor, counted: int) -> Tensor:
         """What rows add to the loss of a batch with so many targets, times the number of processes."""
         device = self.accelerator.device
         with self.execution.autocast(device):
@@ -222,11 +230,10 @@ class Losses:
         """Gradients from this process's rows of a batch, piece by piece; their part of the loss."""
         pieces = self.execution.accumulation
         rows = zip(self.own(inputs).chunk(pieces), self.own(targets).chunk(pieces), strict=True)
-        counted = (targets != NO_TARGET).sum()  # of the whole batch: hidden tokens are not spread evenly over its rows
         parts: list[Tensor] = []
         for number, piece in enumerate(rows, start=1):
             with nullcontext() if number == pieces else self.accelerator.no_sync(self.network):
-                parts.append(self.part(*piece, counted))
+                parts.append(self.part(*piece, targets.numel()))
                 self.accelerator.backward(parts[-1])
         return torch.stack([part.detach() for part in parts]).sum().item()
 
@@ -234,7 +241,7 @@ class Losses:
     def mean(self, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
         """The mean loss of batches, the same in every process; the model is in eval mode meanwhile."""
         self.network.eval()
-        parts = torch.stack([self.part(self.own(x), self.own(y), (y != NO_TARGET).sum()) for x, y in batches])
+        parts = torch.stack([self.part(self.own(x), self.own(y), y.numel()) for x, y in batches])
         return self.accelerator.reduce(parts.mean(), "mean").item()
 
 

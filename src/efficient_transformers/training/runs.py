@@ -23,19 +23,18 @@ from typing import Any, TypeVar, get_args
 
 import torch
 
-from .. import saving
-from ..checks import require, require_bool, require_int, require_known
-from ..files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from ..layers.family import parameter_count
-from ..models import LanguageModel, build_model
-from ..pretrained import locate, pretrained_names
+from ..models import saving
+from ..models.language_model import LanguageModel, build_model
+from ..models.pretrained import locate, pretrained_names
+from ..support.checks import require, require_bool, require_int, require_known
+from ..support.files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from .checkpoint import Checkpoints, whole
 from .corpus import NAMES, Corpus
 from .execution import Execution, Stop, processes
 from .logs import finite, json_lines, tensorboard
 from .loop import Metrics, TrainingConfig, train
-from .subwords import BytePairVocabulary
-from .tokens import ByteVocabulary, Unit, Vocabulary
+from .vocabulary import BytePairVocabulary, ByteVocabulary, Unit, Vocabulary
 
 __all__ = ["load", "save"]
 

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from ...checks import SHORT, is_number, require_known
+from ...support.checks import SHORT, is_number, require_known
 from ..figures import leak_maps
 
 Check = Callable[[Any], str]

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...layers.gmlp import SpatialGatingUnit
-from ...models import LanguageModel
+from ...models.language_model import LanguageModel
 from .checking import WrongAnswerError, close, compare, dependence, drawn, exercise, expect, show_leaks
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, trained

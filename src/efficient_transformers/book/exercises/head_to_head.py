@@ -13,7 +13,7 @@ from torch import nn
 
 from ...layers.family import parameter_count
 from ...layers.primer import GatedFeedForward
-from ...models import LanguageModel, initialize
+from ...models.language_model import LanguageModel, initialize
 from .checking import WrongAnswerError, as_number, close, exercise, expect
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import SEQ_LEN, Answer, against, expect_change, fresh, probe, result, text, trained

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ...layers.cache import Cache
 from ...layers.resampling import Shortening
-from ...models import LanguageModel
+from ...models.language_model import LanguageModel
 from .checking import WrongAnswerError, close, compare, drawn, exercise, expect, show_leaks, stopped
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, against, expect_change, fresh, probe, result, trained

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...checks import SHORT
 from ...layers.family import parameter_count
 from ...layers.leaks import leak_map
-from ...models import LanguageModel
+from ...models.language_model import LanguageModel
+from ...support.checks import SHORT
 from .checking import WrongAnswerError, as_number, compare, drawn, exercise, expect, show_leaks, stopped
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, against, expect_change, fresh, probe, result, trained

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...models import LanguageModel, build_model
+from ...models.language_model import LanguageModel, build_model
 from ...training.corpus import Corpus, load_corpus
 from ...training.loop import TrainingConfig, train
 from .checking import as_number, close, drawn, expect

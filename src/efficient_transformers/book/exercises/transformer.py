@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ...layers.attention import MultiHeadAttention, causal_mask, rotate
 from ...layers.family import parameter_count
 from ...layers.leaks import leak_map
-from ...models import LanguageModel, build_model
+from ...models.language_model import LanguageModel, build_model
 from .checking import close, compare, exercise, expect, no_leak
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, same_function, text, trained

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from ...layers.attention import rotate
 from ...layers.convolution import CausalDepthwiseConv
-from ...models import LanguageModel
+from ...models.language_model import LanguageModel
 from .checking import as_number, close, compare, dependence, exercise, expect, show_leaks
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, expect_change, fresh, probe, result, trained

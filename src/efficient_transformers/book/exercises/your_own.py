@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...judging import screening
 from ...layers.attention import MultiHeadAttention
 from ...layers.cache import Cache
 from ...layers.family import Stack, parameter_count
@@ -17,8 +18,7 @@ from ...layers.gmlp import SpatialGatingUnit
 from ...layers.leaks import LeakError, Probe, check_leaks
 from ...layers.resampling import Shortening
 from ...layers.transformer import FeedForward, TransformerLayer
-from ...models import LanguageModel, build_model, initialize
-from ...studies import screening
+from ...models.language_model import LanguageModel, build_model, initialize
 from .checking import exercise, expect, show_leaks
 from .numbers import Field, Mistake, Numbers, Question, question
 

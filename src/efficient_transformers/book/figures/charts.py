@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from torch import Tensor
 
-from ...studies.evidence import Comparison, signed
+from ...judging.evidence import Comparison, signed
 from ...training.loop import Metrics
 from .style import (
     DASHES,

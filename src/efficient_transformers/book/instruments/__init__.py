@@ -21,21 +21,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...checks import require, require_known
-from ...generation import generate
+from ...judging.evidence import Comparison
 from ...layers.attention import MultiHeadAttention
 from ...layers.convolution import CausalDepthwiseConv
-from ...models import LanguageModel, build_model, initialize
-from ...pretrained import pretrained_card, pretrained_snapshots
-from ...studies.evidence import Comparison
-from ...studies.records import by_label, final_loss, load_study
+from ...models.generation import generate
+from ...models.language_model import LanguageModel, build_model, initialize
+from ...models.pretrained import pretrained_card, pretrained_snapshots
+from ...support.checks import require, require_known
 from ...training.corpus import load_corpus
 from ...training.evaluation import evaluate
 from ...training.loop import TrainingConfig, train
 from ...training.runs import load
-from ...training.tokens import Vocabulary
+from ...training.vocabulary import Vocabulary
 from ..explorer import png
 from ..figures import leak_maps, waves
+from ..records import by_label, final_loss, load_study
 
 Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
 Strip = Literal["attention", "convolved", "gate"]

@@ -1,4 +1,4 @@
-"""Whether a lead lasts: how many times fewer steps reach the baseline's loss, and how that changes with compute.
+"""Whether a lead lasts: how many times fewer steps reach the baseline's loss.
 
 What is notable:
 - a factor is read at a loss of the baseline, on the model's curve through runs that were annealed at several lengths;
@@ -14,15 +14,11 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
 
-from ..checks import require, require_int, require_probability
-from .evidence import Losses, holm
+from ..judging.evidence import Losses
+from ..support.checks import require, require_int, require_probability
 
 DRAWS = 2000
-MARGIN = 0.05  # of a slope: within it, a factor changes by less than a fifth while compute grows 40 times
-
-Verdict = Literal["grows", "stays", "shrinks", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -114,76 +110,3 @@ def _residuals(losses: Losses) -> list[float]:
     """Losses less their mean, as large as those from the true mean are expected to be."""
     mean, count = statistics.fmean(losses.values()), len(losses)
     return [(loss - mean) * math.sqrt(count / (count - 1)) for loss in losses.values()]
-
-
-@dataclass(frozen=True)
-class Trend:
-    """How a factor changes with compute.
-
-    Args:
-        slope: of its logarithm against the logarithm of compute.
-        low, high: an interval that leaves 0 out exactly where the slope is told from 0.
-        p: that the slope is 0, two-sided, corrected for the number of models.
-        verdict: ``"stays"`` if the interval lies within ±0.05; else ``"grows"`` or ``"shrinks"`` if it leaves 0 out;
-            else ``"undecided"``.
-    """
-
-    slope: float
-    low: float
-    high: float
-    p: float
-    verdict: Verdict
-
-    def __str__(self) -> str:
-        return f"{self.slope:+.3f}  [{self.low:+.3f}, {self.high:+.3f}], p = {self.p:.3f}: {self.verdict}"
-
-
-def trends(models: Mapping[str, Mapping[float, Factor]], level: float = 0.05) -> dict[str, Trend]:
-    r"""Of each model, the slope of :math:`\log F` against :math:`\log C` and its verdict.
-
-    The slope is that of least squares; its error follows from those of the factors, which are independent between
-    sizes; p-values are Student's with the fewest degrees of freedom among the sizes, corrected by Holm's method.
-
-    Args:
-        models: for each model its factors, by the compute that the baseline spent, in any unit.
-        level: the chance that any of the models is told to change, if none does.
-
-    Raises:
-        ValueError: if there is no model, one has factors at fewer than two sizes, or a compute is not above 0.
-    """
-    from scipy import stats  # heavy libraries are imported where they are used
-
-    require_probability("level", level)
-    require(len(models) > 0, "models", dict(models), "at least one")
-    lines = {name: _line(factors) for name, factors in models.items()}
-    raw = {
-        name: 2 * float(stats.t.sf(abs(slope) / error, freedom)) if error else float(slope == 0)
-        for name, (slope, error, freedom) in lines.items()
-    }
-    corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
-    found, divisor = {}, len(models)
-    for name in sorted(raw, key=raw.__getitem__):
-        slope, error, freedom = lines[name]
-        apart = corrected[name] <= level
-        half = error * float(stats.t.ppf(1 - level / divisor / 2, freedom))
-        verdict: Verdict = "undecided"
-        if slope - half > -MARGIN and slope + half < MARGIN:
-            verdict = "stays"
-        elif apart:
-            verdict = "grows" if slope > 0 else "shrinks"
-        found[name] = Trend(slope, slope - half, slope + half, corrected[name], verdict)
-        divisor -= apart
-    return {name: found[name] for name in models}
-
-
-def _line(factors: Mapping[float, Factor]) -> tuple[float, float, int]:
-    """The slope through factors, its standard error, and its degrees of freedom."""
-    computes = sorted(factors)
-    require(len(computes) > 1 and computes[0] > 0, "the compute", computes, "at least two sizes, above 0")
-    logs = [math.log(compute) for compute in computes]
-    middle = statistics.fmean(logs)
-    square = sum((x - middle) ** 2 for x in logs)
-    weights = [(x - middle) / square for x in logs]
-    slope = sum(w * math.log(factors[c].value) for w, c in zip(weights, computes, strict=True))
-    error = math.hypot(*(w * factors[c].error for w, c in zip(weights, computes, strict=True)))
-    return slope, error, min(factors[c].freedom for c in computes)

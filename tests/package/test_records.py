@@ -1,24 +1,19 @@
-"""Records: one line for each run, append-only; what the book's own say, and that nobody has changed them."""
+"""The records of the book's studies: how they are read, what they say, and that nobody has changed them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import os
-import signal
-import subprocess
 import sys
-import time
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 
-from efficient_transformers import Metrics, figures, files, load_corpus, study
-from efficient_transformers.studies.records import claimed, read_records, record_once
+from efficient_transformers import Metrics, figures, load_corpus, study
+from efficient_transformers.judging.recording import read_records, updated
 
 pytestmark = pytest.mark.slow
 
@@ -28,218 +23,11 @@ ALL = sorted(path.stem for path in RESULTS.glob("*.jsonl"))
 LIVE = ("live", "gmlp-live", "hourglass-live")  # what a reader trains in a chapter
 
 
-@pytest.fixture
-def runs():
-    return [{"label": "tiny", "model": "primer-ez", "options": {}, "training": {"seed": seed}} for seed in (0, 1)]
-
-
-@pytest.fixture
-def counted(monkeypatch):
-    """The runs that were executed, in order."""
-    executed, original = [], globals()["execute"]
-    monkeypatch.setitem(globals(), "execute", lambda run: (executed.append(run), original(run))[1])
-    return executed
-
-
-def execute(run):
-    return {"run": run, "metrics": [{"step": step, "validation_loss": 4.0 - step} for step in (0, 1, 2)]}
-
-
-def run_study(runs, path):
-    for run in runs:
-        name = f"{run['label']}, seed {run['training']['seed']}"
-        record_once(run, path, partial(lambda run: execute(run), run), name=name, wait=True)
-
-
-def test_a_record_is_one_line_of_json(runs, tmp_path):
-    run_study(runs, tmp_path / "r.jsonl")
-    text = (tmp_path / "r.jsonl").read_text()
-    assert text.endswith("}\n")
-    assert [json.loads(line)["run"] for line in text.splitlines()] == runs
-
-
-@pytest.mark.parametrize(
-    "change", [{"label": "other"}, {"model": "transformer"}, {"options": {"d_model": 16}}], ids=str
-)
-def test_a_run_that_differs_is_run(runs, tmp_path, counted, change):
-    other = runs[0] | change
-    run_study([runs[0]], tmp_path / "r.jsonl")
-    run_study([runs[0], other], tmp_path / "r.jsonl")
-    assert counted == [runs[0], other]
-
-
-def test_a_folder_that_is_missing_is_made_before_the_first_run(runs, tmp_path):
-    run_study(runs[:1], tmp_path / "new" / "folder" / "r.jsonl")
-    assert len(read_records(tmp_path / "new" / "folder" / "r.jsonl")) == 1
-
-
-def test_what_is_recorded_is_not_run_again(runs, tmp_path, counted):
-    path = tmp_path / "r.jsonl"
-    run_study(runs[:1], path)
-    first = path.read_text()
-    run_study(runs, path)
-    assert counted == runs
-    assert path.read_text().startswith(first)
-    assert len(read_records(path)) == 2
-
-
-def test_an_interruption_keeps_the_runs_that_were_complete(runs, tmp_path, monkeypatch):
-    path, original = tmp_path / "r.jsonl", execute
-
-    def interrupted(run):
-        if run["training"]["seed"] == 1:
-            raise KeyboardInterrupt
-        return original(run)
-
-    monkeypatch.setitem(globals(), "execute", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_study(runs, path)
-    monkeypatch.setitem(globals(), "execute", original)
-    assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0]
-    first = path.read_text()
-    run_study(runs, path)
-    assert path.read_text().startswith(first)
-    assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
-
-
-def test_a_line_that_was_cut_off_is_reported_and_the_rest_is_kept(runs, tmp_path):
-    path = tmp_path / "r.jsonl"
-    run_study(runs, path)
-    good, cut = path.read_text().splitlines()
-    path.write_text(good + "\n" + cut[: len(cut) // 2])
-    with pytest.warns(UserWarning, match=r"r\.jsonl, line 2 is not a record"):
-        assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0]
-    with pytest.warns(UserWarning, match="line 2"):
-        run_study(runs, path)
-    with pytest.warns(UserWarning, match="line 2"):
-        assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
-    lines = path.read_text().splitlines()
-    assert lines[:2] == [good, cut[: len(cut) // 2]]
-    assert len(lines) == 3
-
-
-def test_a_last_line_that_lacks_only_its_end_is_a_record(runs, tmp_path, counted):
-    path = tmp_path / "r.jsonl"
-    run_study(runs[:1], path)
-    path.write_text(path.read_text().rstrip("\n"))
-    run_study(runs, path)
-    assert counted == runs
-    assert [r["run"]["training"]["seed"] for r in read_records(path)] == [0, 1]
-
-
-def test_options_of_old_records_have_todays_names():
-    record = study.current({"run": {"model": "transformer", "options": {"start": "random", "d_model": 8}}})
-    assert record["run"]["options"] == {"init": "random", "d_model": 8}
-    record = study.current({"run": {"model": "gmlp", "options": {"d_model": 8}}})
-    assert record["run"]["options"] == {"d_model": 8, "weight": "dense", "start": "open"}
-
-
-def test_records_state_the_start_of_a_gate():
-    """Their lines do not: a start is shut where biases were declared to be 0 at first, and open elsewhere."""
-    records = [r for name in ("gate-kinds", "masked", "shut-gate", "gmlp-live") for r in study.load_study(name)]
-    gated = {"gmlp", "amlp", "changed-gates"}
-    stated = {False: set(), True: set()}
-    for run in (record["run"] for record in records):
-        has_gates = run["model"] in gated or run["options"].get("kind") == "gmlp"
-        assert ("start" in run["options"]) == has_gates
-        if has_gates:
-            stated["b = 0" in run["label"]].add(run["options"]["start"])
-    assert stated == {False: {"open"}, True: {"shut"}}
-
-
 def test_where_python_finds_the_source_alone_it_says_to_install_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficient_transformers.recorded", None)
     for load in (study.load_study, study.load_seconds):
         with pytest.raises(ModuleNotFoundError, match="install the package: pip install"):
             load("live")
-
-
-def test_lines_that_are_not_records_are_skipped_and_kept(runs, tmp_path):
-    path = tmp_path / "r.jsonl"
-    run_study(runs[:1], path)
-    good = path.read_text()
-    bad = [
-        b"null",
-        b"[]",
-        b"3",
-        b'"text"',
-        b"{}",
-        b'{"run": 1}',
-        b'{"run": {}, "metrics": 2}',
-        b"\xff\xfe",
-        b'{"run": null}',
-    ]
-    path.write_bytes(b"\n".join(bad) + b"\n" + good.encode())
-    with pytest.warns(UserWarning, match="is not a record") as warned:
-        assert [r["run"] for r in read_records(path)] == [json.loads(good)["run"]]
-    assert [int(str(w.message).split("line ")[1].split()[0]) for w in warned] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
-    with pytest.warns(UserWarning, match="is not a record"):
-        run_study(runs, path)
-    assert path.read_bytes().splitlines()[: len(bad)] == bad
-    assert len(path.read_bytes().splitlines()) == len(bad) + 2
-
-
-def test_a_record_that_is_not_json_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="JSON"):
-        study.append_record({"run": {}, "metrics": [{"validation_loss": math.nan}]}, tmp_path / "r.jsonl")
-    assert not (tmp_path / "r.jsonl").exists()
-
-
-TWO = """
-import sys, time
-from pathlib import Path
-from efficient_transformers.studies.records import record_once
-
-def make(seed):
-    time.sleep(0.05)
-    return {"run": {"seed": seed}}
-
-print("ready", flush=True)
-sys.stdin.readline()
-for wait in (False, True):
-    for seed in range(12):
-        record_once({"seed": seed}, Path(sys.argv[1]), lambda: make(seed), name=f"seed {seed}", wait=wait)
-"""
-
-
-def test_two_processes_at_one_study_lose_and_double_nothing(tmp_path):
-    path = tmp_path / "new" / "r.jsonl"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    both = [subprocess.Popen([sys.executable, "-c", TWO, path], **pipes) for _ in range(2)]
-    for process in both:
-        assert process.stdout.readline() == "ready\n"
-    for process in both:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    printed = [process.communicate(timeout=600)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sorted(r["run"]["seed"] for r in read_records(path)) == list(range(12))
-    assert all(out.count("  seed") > 0 for out in printed)  # both took part
-    assert sum(out.count("  seed") for out in printed) == 12
-
-
-def test_a_run_that_a_killed_process_had_claimed_is_free(runs, tmp_path, counted):
-    path = tmp_path / "r.jsonl"
-    with files.locked(path):
-        pass
-    child = os.fork()
-    if child == 0:
-        try:
-            with claimed(runs[0], path, wait=True):
-                (tmp_path / "claimed").touch()
-                time.sleep(60)
-        finally:
-            os._exit(1)
-    while not (tmp_path / "claimed").exists():
-        time.sleep(0.01)
-    with claimed(runs[0], path, wait=False) as ours:
-        assert not ours
-    with claimed(runs[1], path, wait=False) as ours:
-        assert ours
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    run_study(runs, path)
-    assert counted == runs
 
 
 def test_a_final_loss_and_a_spread():
@@ -251,18 +39,31 @@ def test_a_final_loss_and_a_spread():
         study.mean_and_spread([1.0])
 
 
-def test_records_are_grouped_by_label_and_ordered_by_seed(runs, tmp_path):
-    path = tmp_path / "r.jsonl"
-    other = runs[0] | {"label": "other"}
-    run_study([runs[1], other, runs[0]], path)
-    groups = study.by_label(read_records(path))
+def run(protocol, name, seed=0, loss=1.0):
+    training = {"seed": seed, "learning_rate": 1e-3}
+    made = {"label": f"{name}, 0.8M", "name": name, "training": training}
+    return {"protocol": protocol, "role": "reported", "run": made, "test": {"loss": loss}}
+
+
+def test_a_record_is_read_by_todays_names():
+    """A label that means two models is told apart by its protocol."""
+    old = run(2, "gMLP") | {"today": {"name": "dense gMLP", "options": {"weight": "dense"}}}
+    assert updated(old)["run"] == old["run"] | {"name": "dense gMLP", "options": {"weight": "dense"}}
+    both = [updated(old), run(3, "gMLP", loss=2.0)]
+    losses, _ = study.by_model(both)
+    assert losses == {"dense gMLP": {0: 1.0}, "gMLP": {0: 2.0}}
+    with pytest.raises(ValueError, match=r"the protocol of 'gMLP, 0.8M' is \[2, 3\]; expected one: a label may mean"):
+        study.by_label(both)
+
+
+def test_records_are_grouped_by_label_and_ordered_by_seed():
+    groups = study.by_label([run(3, "tiny", 1), run(3, "other"), run(3, "tiny", 0)])
     seeds = {label: [r["run"]["training"]["seed"] for r in records] for label, records in groups.items()}
-    assert seeds == {"other": [0], "tiny": [0, 1]}
+    assert seeds == {"other, 0.8M": [0], "tiny, 0.8M": [0, 1]}
 
 
-def test_metrics_of_a_record_plot_themselves(runs, tmp_path):
-    run_study(runs[:1], tmp_path / "r.jsonl")
-    (record,) = read_records(tmp_path / "r.jsonl")
+def test_metrics_of_a_record_plot_themselves():
+    record = study.load_study("live")[0]
     metrics = study.metrics_of(record)
     assert isinstance(metrics, Metrics)
     assert list(figures.plot_losses({"some": metrics}).lines[0].get_ydata()) == [
@@ -336,10 +137,16 @@ def test_recorded_runs_reached_their_last_step_and_say_where_they_come_from(name
 
 
 def test_no_record_was_changed():
-    """Studies are complete: `checksums.json` has the SHA-256 of each file; `own/` alone may grow."""
+    """Studies are complete: `checksums.json` has the SHA-256 of each file, and each line that of how it was written."""
     known = json.loads((RESULTS / "checksums.json").read_text(encoding="utf-8"))
     assert sorted(known) == sorted(path.name for path in RESULTS.glob("*.json*") if path.name != "checksums.json")
     assert {name: hashlib.sha256((RESULTS / name).read_bytes()).hexdigest() for name in known} == known
+    for path in RESULTS.rglob("*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            written, added = json.loads(line), {}
+            for name in ("sha256", "today"):
+                added[name] = written.pop(name, None)
+            assert hashlib.sha256(json.dumps(written).encode()).hexdigest() == added["sha256"]
 
 
 def test_primer_ez_passes_the_baseline_in_at_most_80_percent_of_the_steps_in_every_seed():
@@ -385,12 +192,6 @@ def test_runs_made_again_are_compared_with_the_run_of_their_label_and_seed(name)
         )
         first[record["run"]["label"]].append(record["test"]["loss"] - known["test"]["loss"])
     assert [*study.strays(name).values()] == [*first.values()]
-
-
-@pytest.mark.parametrize("budget", ["", ", equal time", ", equal work"])
-def test_a_budget_is_no_part_of_a_models_name(budget):
-    model = "Hourglass, equal multiply-adds"
-    assert study.model_name({"run": {"name": model + budget}}) == model
 
 
 def test_the_rates_that_were_tried_are_in_order_and_hold_the_chosen_one_inside():

@@ -1,8 +1,9 @@
-"""Text as subwords: bytes, and pairs of tokens that often stand side by side, made into tokens of their own.
+"""What a token is: a character, a byte, or a subword, made of bytes and of pairs that often stand side by side.
 
 What is notable:
-- tokens 0 to 255 are the bytes, so that every text can be encoded, and is the same after decoding;
-- a vocabulary is its list of merges, pairs of earlier tokens, and knows no library;
+- of characters, a token is the place in the alphabet of its text; what is not in it is an error;
+- of subwords, tokens 0 to 255 are the bytes, so that every text can be encoded, and is the same after decoding;
+- their vocabulary is its list of merges, pairs of earlier tokens, and knows no library;
 - a pair never spans two words, so that a text may be cut where a word ends, and its tokens stay what they were.
 
 See :doc:`/book/scaling-out`.
@@ -11,28 +12,154 @@ See :doc:`/book/scaling-out`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from ..checks import require, require_int
-from .tokens import ByteVocabulary, Kind, require_tokens, whole_words
+from ..support.checks import SHORT, require, require_instance, require_int
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+__all__ = ["BytePairVocabulary", "ByteVocabulary", "Vocabulary"]
+
+Unit = Literal["characters", "bytes"]
+Kind = Literal["characters", "bytes", "subwords"]  # of a vocabulary: subwords are made of a text, and so have a number
+POINTS = 0x110000  # of Unicode
+WORD_ENDS = re.compile(r".*\w(?=[ \n])", re.DOTALL)  # as far as the last place where a word ends for certain
 AT_ONCE = 2**16  # characters that are encoded together
 # The character that the library writes for each byte, which is GPT-2's: what can be seen stands for itself.
 SEEN = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 UNSEEN = [byte for byte in range(256) if byte not in SEEN]
 LETTERS = {byte: chr(byte) for byte in SEEN} | {byte: chr(256 + i) for i, byte in enumerate(UNSEEN)}
-
-
 MOST = 2**20  # tokens; the library makes room for all before it reads a text
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The characters of a corpus in code-point order; a character's token is its place.
+
+    Args:
+        characters: each character once, sorted.
+
+    Raises:
+        TypeError: if they are not a string.
+        ValueError: if one stands twice, or they are not sorted.
+    """
+
+    characters: str
+    unit: ClassVar[Kind] = "characters"
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.characters, str), "characters", self.characters, "a string", TypeError)
+        expected = "".join(sorted(set(self.characters)))
+        require(self.characters == expected, "characters", self.characters, f"each once, sorted: {expected!r}")
+
+    def __len__(self) -> int:
+        return len(self.characters)
+
+    @property
+    def identity(self) -> str:
+        """What tells this vocabulary from another, as text."""
+        return self.characters
+
+    def described(self) -> dict[str, Any]:
+        """What a saved folder says of the vocabulary."""
+        return {"characters": self.characters}
+
+    def encode(self, text: str) -> Tensor:
+        """The tokens of ``text``, int64 ``[seq]``: one for each character of it, byte or subword.
+
+        Raises:
+            TypeError: if it is not a string.
+            ValueError: for a character that is not in the vocabulary, with the line it stands in.
+        """
+        require_instance("text", text, str)
+        return self.look_up(text).long()
+
+    def look_up(self, text: str, first_line: int = 1) -> Tensor:
+        """The tokens of a piece of text that starts in ``first_line``, int32 ``[len(text)]``."""
+        tokens = self.table[points(text)]
+        if tokens.numel() and int(tokens.min()) < 0:
+            place = int((tokens < 0).nonzero()[0])
+            line = first_line + text.count("\n", 0, place)
+            known = f"one of the vocabulary's {len(self)}: {SHORT.repr(self.characters)}"
+            raise ValueError(f"a character is {text[place]!r}, in line {line}; expected {known}")
+        return tokens
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of ``[seq]`` tokens.
+
+        Raises:
+            TypeError: if they are not a tensor of integers.
+            ValueError: if they have another shape, or one is outside the vocabulary.
+        """
+        require_tokens("tokens", tokens)
+        for token in sorted(set(tokens.tolist())):
+            require(0 <= token < len(self), "a token", token, f"0 to {len(self) - 1}, the vocabulary")
+        return "".join(self.characters[i] for i in tokens.tolist())
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """The characters that begin in each token, and its UTF-8 bytes, int64 ``[vocab, 2]``."""
+        return torch.tensor([[1, len(character.encode())] for character in self.characters])
+
+    @cached_property
+    def table(self) -> Tensor:
+        """For each code point its token, int32; -1 for a character that the vocabulary lacks."""
+        table = torch.full((POINTS,), -1, dtype=torch.int32)
+        table[points(self.characters)] = torch.arange(len(self), dtype=torch.int32)
+        return table
+
+
+class ByteVocabulary(Vocabulary):
+    """All 256 bytes; text stands in UTF-8, so that every text can be encoded, one character in up to four tokens."""
+
+    unit: ClassVar[Kind] = "bytes"
+
+    def __init__(self) -> None:
+        super().__init__("".join(map(chr, range(256))))
+
+    def described(self) -> dict[str, Any]:
+        """What a saved folder says of the vocabulary."""
+        return {"tokens": "bytes"}
+
+    def look_up(self, text: str, first_line: int = 1) -> Tensor:
+        """The UTF-8 bytes of ``text``, int32 ``[bytes]``."""
+        found = bytearray(text.encode())
+        return torch.frombuffer(found, dtype=torch.uint8).int() if found else torch.zeros(0, dtype=torch.int32)
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of ``[seq]`` bytes; what is not UTF-8, as at a cut, becomes U+FFFD. Errors as for characters."""
+        require_tokens("tokens", tokens)
+        for token in sorted(set(tokens.tolist())):
+            require(0 <= token < 256, "a token", token, "0 to 255, a byte")
+        return bytes(tokens.tolist()).decode(errors="replace")
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """The characters that begin in each byte, and 1, int64 ``[256, 2]``."""
+        return torch.tensor([[int(not 0x80 <= byte < 0xC0), 1] for byte in range(256)])
+
+
+def require_tokens(argument: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is a tensor of integers, and ValueError unless it is ``[length]``."""
+    require_instance(argument, value, Tensor)
+    integers = not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
+    require(integers, f"{argument}.dtype", value.dtype, "a type of integers", TypeError)
+    require(value.dim() == 1, f"{argument}.shape", tuple(value.shape), "[length]")
+
+
+def points(text: str) -> Tensor:
+    """The code points of ``text``, int64 ``[len(text)]``."""
+    if not text:
+        return torch.zeros(0, dtype=torch.int64)
+    return torch.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), dtype=torch.int32).long()
 
 
 def require_size(size: int) -> None:
@@ -165,6 +292,18 @@ def _library() -> Any:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("tokenizers is not installed; expected it: pip install tokenizers") from error
     return tokenizers
+
+
+def whole_words(pieces: Iterable[str]) -> Iterator[str]:
+    """The same text in pieces that end where a word does: before a space or a line end that a letter stands before."""
+    kept = ""
+    for piece in pieces:
+        kept += piece
+        if found := WORD_ENDS.match(kept):
+            yield found.group()
+            kept = kept[found.end() :]
+    if kept:
+        yield kept
 
 
 def beginning(pieces: Iterable[str], size: int) -> Iterator[str]:

@@ -25,9 +25,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .checks import require
-from .files import PARTIAL, sync
-from .layers.gmlp import PRODUCTS
+from ..layers.gmlp import PRODUCTS
+from ..support.checks import require
+from ..support.files import PARTIAL, sync
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 RUNS = Path("runs")  # where the command line makes its folders

@@ -1,4 +1,4 @@
-"""One run of a study: train, score, and put what came out into a record.
+"""One run of a comparison: train, score, and put what came out into a record.
 
 What is notable:
 - the test text is read by reported runs alone, once, at their end;
@@ -15,79 +15,50 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..checks import require
-from ..models import build_model
-from ..training.checkpoint import Checkpoints
+from ..models.cost import effective_parameters
+from ..support.checks import require
 from ..training.corpus import Corpus, load_corpus
-from ..training.evaluation import BLOCK, block_starts, masked_score, score, sizes_of
+from ..training.evaluation import BLOCK, block_starts, score, sizes_of
 from ..training.execution import Execution, on_gpu
 from ..training.loop import TrainingConfig, train
-from .cost import effective_parameters
-from .masking import MaskedCorpus, hide_tokens
-from .protocol import PROTOCOL, TEST_TARGETS, TUNING_TARGETS, Study, Trial, targets_of
-from .records import Record, environment
+from .protocol import Trial
+from .recording import Record, environment
 from .screening import multiply_adds_of
-
-Builder = Callable[..., nn.Module]
 
 
 def execute_trial(
-    study: Study,
-    trial: Trial,
-    build: Builder = build_model,
-    *,
-    commit: str | None = None,
-    checkpoints: Checkpoints | None = None,
-    show_progress: bool = True,
+    trial: Trial, build: Callable[..., nn.Module], *, commit: str | None = None, show_progress: bool = True
 ) -> Record:
     """Train, score, and return the record. The test text is read by reported runs alone, once, at their end.
 
     Tuning may try a rate at which training breaks down: such a record has the curve until there, no loss, and why.
 
     Args:
-        study: that declares the run.
         trial: the run.
-        build: makes the model, as :func:`build_model` does.
+        build: makes the model, from the entry's side, the vocabulary's size and further options.
         commit: of the code, for the record; None where it is not known.
-        checkpoints: where the run is kept meanwhile; one that was interrupted goes on from there.
         show_progress: draw a bar.
 
     Raises:
-        ValueError: if the study's protocol is not the one that runs are made by.
         FloatingPointError: if a loss or a score of a reported run is not finite.
     """
-    require(study.protocol == PROTOCOL, "the protocol", study.protocol, f"{PROTOCOL}: older studies are complete")
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    entry = trial.entry
+    entry, run = trial.entry, trial.describe()
     corpus = load_corpus(entry.corpus, subwords=entry.subwords)
-    if entry.task == "masked":
-        corpus = hide_tokens(corpus)
     torch.manual_seed(trial.seed)
-    run = trial.describe()
-    model = build(entry.model, vocab_size=entry.tokens(len(corpus.vocabulary)), **run["options"])
-    before = checkpoints.load() if checkpoints else None
-    curve: list[dict[str, float]] = list(before["metrics"]) if before else []
-    validation: dict[str, Any] = {"part": "validation", "loss": None}
+    model = build(entry.model, vocab_size=len(corpus.vocabulary), **run["options"])
+    curve: list[dict[str, float]] = []
+    targets, validation = BLOCK * entry.blocks, {"part": "validation", "loss": None}
     try:
+        execution = Execution(precision="float32")  # on a GPU too
         config = TrainingConfig(**run["training"])
-        train(
-            model,
-            corpus,
-            config,
-            callback=curve.append,
-            checkpoints=checkpoints,
-            execution=Execution(precision="float32"),  # on a GPU too
-            show_progress=show_progress,
-        )
-        validation = scored(model, corpus, "validation", entry.seq_len, targets_of(entry, TUNING_TARGETS))
+        train(model, corpus, config, callback=curve.append, execution=execution, show_progress=show_progress)
+        validation = scored(model, corpus, "validation", entry.seq_len, targets)
     except FloatingPointError as error:
         if trial.role != "tuning":
             raise
         validation["broke_down"] = str(error)
     record = {
-        "protocol": PROTOCOL,
-        "study": study.name,
-        "declaration": study.checksum,
         "commit": commit,
         "started": started,
         "role": trial.role,
@@ -98,16 +69,11 @@ def execute_trial(
         "validation": validation,
     }
     if trial.role == "reported":
-        first, targets = trial.seed == entry.seeds[0], targets_of(entry, TEST_TARGETS)
-        record["test"] = test = scored(model, corpus, entry.scored, entry.seq_len, targets, first)
+        first = trial.seed == entry.seeds[0]
+        record["test"] = test = scored(model, corpus, entry.part, entry.seq_len, targets, first)
         if None in (test["loss"], validation["loss"]):
             raise FloatingPointError(f"a score of {entry.label!r}, seed {trial.seed}, is not finite")
-    return record | {"device": device()} | environment()
-
-
-def device() -> str:
-    """What :func:`train` trains on: the GPU's name, or ``"cpu"``."""
-    return str(torch.cuda.get_device_name()) if on_gpu() else "cpu"
+    return record | {"device": torch.cuda.get_device_name() if on_gpu() else "cpu"} | environment()
 
 
 def scored(
@@ -120,11 +86,7 @@ def scored(
     tokens = getattr(corpus, part)
     require(tokens is not None, "corpus", corpus.name, f"a corpus with a {part} text")
     room = len(tokens) - 2 * BLOCK  # Tiny Shakespeare's validation text is shorter than the sample
-    if isinstance(corpus, MaskedCorpus):
-        mask_token = len(corpus.vocabulary)
-        found = masked_score(model, tokens, seq_len=seq_len, at_least=min(targets, room), mask_token=mask_token)
-    else:
-        found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
+    found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
     result = {"part": part, "loss": rounded(found.loss, 5), "targets": found.targets}
     result["standard_error"] = rounded(found.standard_error, 5)
     if corpus.vocabulary.unit == "subwords":

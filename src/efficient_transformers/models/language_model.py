@@ -16,16 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..layers.cache import Cache
+from ..layers.family import Family, Sizes
+from ..layers.fast import is_plain
+from ..layers.gmlp import GMLPFamily
+from ..layers.hourglass import HourglassFamily
+from ..layers.primer import PrimerEZFamily, PrimerFamily
+from ..layers.transformer import TransformerFamily, check_room
+from ..support.checks import require, require_int, require_known, require_module, require_probability
 from . import pretrained, saving
-from .checks import require, require_int, require_known, require_module, require_probability
 from .generation import generate
-from .layers.cache import Cache
-from .layers.family import Family, Sizes
-from .layers.fast import is_plain
-from .layers.gmlp import GMLPFamily
-from .layers.hourglass import HourglassFamily
-from .layers.primer import PrimerEZFamily, PrimerFamily
-from .layers.transformer import TransformerFamily, check_room
 
 FAMILIES: dict[str, type[Family]] = {
     "transformer": TransformerFamily,

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from .checks import require, require_bool, require_int, require_number, require_seed
-from .layers.cache import Cache
+from ..layers.cache import Cache
+from ..support.checks import require, require_bool, require_int, require_number, require_seed
 
 
 class Decoder(Protocol):

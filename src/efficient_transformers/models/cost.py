@@ -11,7 +11,6 @@ from dataclasses import astuple, dataclass
 
 from torch import nn
 
-from ..checks import require_int
 from ..layers.attention import Attention, MultiHeadAttention
 from ..layers.convolution import CausalDepthwiseConv
 from ..layers.family import Stack, parameter_count
@@ -20,7 +19,8 @@ from ..layers.hourglass import Hourglass
 from ..layers.primer import GatedFeedForward, PrimerLayer, SharedQueryKeyAttention
 from ..layers.resampling import AttentionBasedShortening, AttentionBasedUpSampling, NaiveUpSampling, Shortening
 from ..layers.transformer import FeedForward, LearnedPositions, TransformerLayer
-from ..models import LanguageModel
+from ..support.checks import require_int
+from .language_model import LanguageModel
 
 __all__ = ["Cost", "cache_bytes", "cost_model", "effective_parameters", "multiply_adds"]
 

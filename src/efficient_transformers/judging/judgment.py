@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..checks import require
-from ..files import replacing, write_text
-from ..models import model_names
+from ..models.language_model import model_names
+from ..support.checks import require
+from ..support.files import replacing, write_text
 from ..training.loop import BETAS
 from . import evidence
 from .evidence import Comparison
 from .plan import FEWEST_SEEDS, VERDICT_SEEDS, Plan
-from .protocol import Entry, chosen_rate, key_of, tried
-from .records import Record, read_records, results
+from .protocol import Entry, chosen_rate, tried
+from .recording import Record, read_records, results
 from .screening import apart
 
 if TYPE_CHECKING:
@@ -135,12 +135,13 @@ def by_entry(plan: Plan, records: list[Record], part: str) -> dict[str, dict[int
     Raises:
         ValueError: if a record is not of this plan.
     """
-    names = {entry.key: name for name, entry in plan.entries.items()}
+    names = {entry.label: name for name, entry in plan.entries.items()}
     found: dict[str, dict[int, float]] = {name: {} for name in plan.entries}
     for record in records:
-        require(key_of(record) in names, "a record", key_of(record), f"one of {list(names)}, as planned")
+        label = record["run"]["label"]
+        require(label in names, "a record", label, f"one of {list(names)}, as planned")
         if record["role"] == "reported":
-            found[names[key_of(record)]][record["run"]["training"]["seed"]] = record[part]["loss"]
+            found[names[label]][record["run"]["training"]["seed"]] = record[part]["loss"]
     return found
 
 
@@ -214,7 +215,7 @@ def training_seconds(entry: Entry, records: list[Record]) -> float:
 
 def reported(entry: Entry, records: list[Record]) -> Iterator[Record]:
     """The records of an entry's reported runs."""
-    return (r for r in records if r["role"] == "reported" and key_of(r) == entry.key)
+    return (r for r in records if r["role"] == "reported" and r["run"]["label"] == entry.label)
 
 
 def made_by(record: Record) -> str:

@@ -23,18 +23,18 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ..checks import require, require_module
-from ..files import write_text
 from ..layers.inspection import peak_memory
 from ..layers.leaks import Probe, check_leaks, require_logits
+from ..models.cost import effective_parameters
+from ..support.checks import require, require_module
+from ..support.files import write_text
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts
 from ..training.loop import Optimizer, TrainingConfig, train
 from ..training.runs import require_room
 from . import screening
-from .cost import effective_parameters
-from .protocol import SEEDS, Entry, Pair, Study
-from .sides import Side
+from .protocol import RATES, SEEDS, Entry
+from .side import Side
 
 SHORTEST = 4096  # tokens of a part of the text
 LARGEST = 2**14  # vocabulary: the logits of many more are too much for memory, and for an afternoon
@@ -47,7 +47,6 @@ SCORED = {"tuning": 1, "reported": 2}  # parts of the text that a run is scored 
 LOOK = 8192  # tokens that its loss is measured on before and after
 AS_LONG = 0.02  # two steps are as long, up to this share
 MARGIN = 0.9  # of the minutes is planned
-RATES = (2e-3, 4e-3, 8e-3)  # where tuning starts: short runs want high rates
 QUESTIONS = 2  # equal steps, and equal time
 
 
@@ -124,13 +123,11 @@ class Plan:
             batch_size=self.batch_size,
             corpus=self.corpus,
             seeds=SEEDS[: self.seeds],
-            rates=RATES,
             size=self.sizes[name],
-            scored=self.part,
+            part=self.part,
             subwords=self.subwords,
             blocks=self.blocks,
-            looks=1,
-            optimizer=None if self.optimizer == "adamw" else self.optimizer,
+            optimizer=self.optimizer,
         )
 
     def in_time(self, name: str) -> int:
@@ -147,13 +144,6 @@ class Plan:
         for side in self.depths:
             found[f"{side}, half"] = self.entry(f"{side}, half", self.in_time(f"{side}, half"))
         return found
-
-    @cached_property
-    def study(self) -> Study:
-        """The entries, as a study of the book declares them."""
-        made = self.entries
-        pairs: dict[str, tuple[Pair, ...]] = {"equal steps": ((made["variant"].key, made["baseline"].key),)}
-        return Study("comparison", f"Is {self.variant} better than {self.baseline}?", tuple(made.values()), pairs)
 
     @property
     def blocks(self) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from ..checks import require, require_probability
+from ..support.checks import require, require_probability
 
 Losses = Mapping[int, float]  # by seed
 

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..support.checks import require, require_known
 from . import saving
-from .checks import require, require_known
 
-SHIPPED = Path(__file__).parent / "weights"
+SHIPPED = Path(__file__).parents[1] / "weights"
 CARD, SNAPSHOTS = "card.json", "snapshots.safetensors"
 HASHED = {"sha256": saving.WEIGHTS, "snapshots_sha256": SNAPSHOTS}  # the files that a card holds the sha256 of
 TRIANGLE = ".tril"  # at the end of the name of a matrix that is stored as its lower triangle

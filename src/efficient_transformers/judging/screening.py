@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from ..checks import require
 from ..layers.leaks import EXACT
+from ..models.cost import effective_parameters, multiply_adds
+from ..support.checks import require
 from ..training.loop import parameter_groups
-from .cost import effective_parameters, multiply_adds
 
 KNOWS, SURE = 0.1, 1.0  # nats: how far below and above ln V a loss at the start may lie
 APART = 0.05  # the share by which costs may differ without a word

@@ -7,7 +7,7 @@ What is notable:
 - the minutes are kept, but for two seeds of each side: what does not fit any more is left out, and the card says what;
 - who gives steps and seeds in place of minutes gets them, however busy the machine is.
 
-The sides are made by :mod:`.sides`, the plan by :mod:`.plan`, the verdicts by :mod:`.judgment`.
+The sides are made by :mod:`.side`, the plan by :mod:`.plan`, the verdicts by :mod:`.judgment`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
 
 from torch import Tensor, nn
 
-from .. import __version__
-from ..checks import require, require_int, require_known, require_number
-from ..files import locked
 from ..layers.leaks import LeakError
+from ..support.checks import require, require_int, require_known, require_number
+from ..support.files import locked
 from ..training.corpus import Corpus, load_corpus
 from ..training.loop import Optimizer
-from .judgment import Judgment, judge, save_figure
+from .judgment import PACKAGE, Judgment, judge, save_figure
 from .plan import (
     FEWEST_SEEDS,
     FEWEST_STEPS,
@@ -44,9 +44,9 @@ from .plan import (
     look_for_leaks,
     make_plan,
 )
-from .protocol import SEEDS, Trial, chosen_rate, key_of, tried, tuning_trials
-from .records import Record, append_record, claimed, read_records, recorded
-from .sides import Build, Side
+from .protocol import RATES, SEEDS, Trial, chosen_rate, tried, tuning_trials
+from .recording import Record, append_record, claimed, read_records, recorded
+from .side import Build, Side
 from .trials import execute_trial
 
 PLAN, RECORDS, LEAKS, LOCK = "plan.json", "records.jsonl", "leaks.png", ".plan.lock"
@@ -223,8 +223,8 @@ class Clock:
 
     def pace(self) -> float:
         """How long runs take beside what was expected, lately."""
-        entries = {entry.key: entry for entry in self.plan.entries.values()}
-        ratios = [r["seconds"] / self.plan.expected(entries[key_of(r)], r["role"]) for r in self.records()]
+        entries = {entry.label: entry for entry in self.plan.entries.values()}
+        ratios = [r["seconds"] / self.plan.expected(entries[r["run"]["label"]], r["role"]) for r in self.records()]
         return statistics.median(ratios[-LATELY:]) if len(ratios) > 2 else 1.0  # the first also imports what it needs
 
     def is_enough_for(self, trial: Trial) -> bool:
@@ -246,8 +246,8 @@ def tuning_left(plan: Plan, records: Sequence[Record]) -> list[Trial]:
     """
     own = [entry for entry in plan.entries.values() if entry.rate_of is None]
     for entry in own:
-        why = [r["validation"].get("broke_down") for r in records if key_of(r) == entry.key]
-        if len(why) >= len(entry.rates) and all(why):
+        why = [r["validation"].get("broke_down") for r in records if r["run"]["label"] == entry.label]
+        if len(why) >= len(RATES) and all(why):
             raise FloatingPointError(
                 f"the training of the {entry.name} breaks down at every rate; the last time, {why[-1]}"
             )
@@ -269,12 +269,12 @@ def with_rates(plan: Plan, records: Sequence[Record]) -> Plan:
 
 def seeds_left(plan: Plan, records: Sequence[Record]) -> list[Trial]:
     """The reported runs that are missing, seed by seed, so that the comparison can end soon."""
-    done = {(key_of(r), r["run"]["training"]["seed"]) for r in records if r["role"] == "reported"}
+    done = {(r["run"]["label"], r["run"]["training"]["seed"]) for r in records if r["role"] == "reported"}
     return [
         Trial(entry, "reported", plan.rates[name], seed)
         for seed in SEEDS[: plan.seeds]
         for name, entry in plan.entries.items()
-        if (entry.key, seed) not in done
+        if (entry.label, seed) not in done
     ]
 
 
@@ -297,7 +297,7 @@ def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, in
 
     def is_asked_again(trial: Trial) -> bool:
         """Whether a trained model is asked for leaks: the first of each entry and role, and the last."""
-        others = [r for r in clock.records() if r["role"] == trial.role and key_of(r) == trial.entry.key]
+        others = [r for r in clock.records() if (r["role"], r["run"]["label"]) == (trial.role, trial.entry.label)]
         return not sides[trial.entry.model].is_of_the_book and (not others or trial.seed == SEEDS[plan.seeds - 1])
 
     def execute(trial: Trial) -> None:
@@ -311,10 +311,10 @@ def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, in
             print(f"{what}, seed {trial.seed}{left}", flush=True)
         began = time.monotonic()
         try:
-            record = execute_trial(plan.study, trial, build, commit=commit, show_progress=show_progress)
+            record = execute_trial(trial, build, commit=commit, show_progress=show_progress)
         except FloatingPointError as error:
             raise FloatingPointError(f"the {trial.entry.name}, seed {trial.seed}, breaks down: {error}") from error
-        used = {"shard": index, "seconds": round(time.monotonic() - began, 2), "package": __version__}
+        used = {"shard": index, "seconds": round(time.monotonic() - began, 2), "package": version(PACKAGE)}
         if is_asked_again(trial):
             began = time.monotonic()
             with leaks_drawn(folder):

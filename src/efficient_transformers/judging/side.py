@@ -21,9 +21,9 @@ from typing import Any
 
 from torch import nn
 
-from ..checks import require
 from ..layers.leaks import logits_of
-from ..models import build_model, model_names
+from ..models.language_model import build_model, model_names
+from ..support.checks import require
 
 Build = Callable[..., nn.Module]
 

@@ -1,0 +1,130 @@
+"""Records of runs: one line of JSON for each, which names all that made it.
+
+What is notable:
+- a record is appended when its run is complete;
+- many processes may work on one file: each run is claimed by one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..support.checks import require
+from ..support.files import locked, locked_byte, sync
+
+Record = dict[str, Any]
+
+
+def environment() -> Record:
+    """Versions and machine."""
+    return {
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "machine": f"{processor()}, {torch.get_num_threads()} thread(s)",
+    }
+
+
+def processor() -> str:
+    """The CPU's name where Linux tells it, else its architecture."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} cores" if names else platform.machine()
+
+
+def append_record(record: Record, path: Path) -> None:
+    """Append one line, on a new one even if the last was cut off; processes that do so at once take turns."""
+    line = json.dumps(record, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path):
+        unfinished = path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(("\n" if unfinished else "") + line + "\n")
+        sync(path)
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of a file. Any other line, one cut off for example, is reported with a warning and skipped."""
+    records = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            records.append(updated(json.loads(line)))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if line.strip():
+                warnings.warn(f"{path.name}, line {number} is not a record ({error}); skipped", stacklevel=2)
+    return records
+
+
+def record_once(run: Record, path: Path, make: Callable[[], Record], *, name: str, wait: bool) -> bool:
+    """Append what ``make`` returns, unless the run has a record.
+
+    Args:
+        run: what a record of it must agree with.
+        path: the file of the study's records.
+        make: trains and returns the record.
+        name: printed, with the time, when the run starts.
+        wait: for another process that is at it.
+
+    Returns:
+        Whether there is a record now; without ``wait``, False if another process is at it.
+    """
+    if recorded(run, path):
+        return True
+    with claimed(run, path, wait=wait) as ours:
+        if ours and not recorded(run, path):  # not while we waited, either
+            print(f"{time.strftime('%H:%M:%S')}  {name}", flush=True)
+            append_record(make(), path)
+    return ours
+
+
+def recorded(run: Record, path: Path) -> bool:
+    """Whether there is a record of the run."""
+    return path.exists() and run in [record["run"] for record in read_records(path)]
+
+
+@contextmanager
+def claimed(run: Record, path: Path, *, wait: bool) -> Iterator[bool]:
+    """Keep a run from other processes, for the length of the block; a process has one claim at a time.
+
+    Args:
+        run: what a record of it must agree with.
+        path: the file of the study's records, which need not be there yet.
+        wait: for another process that is at it; without, the block is entered either way.
+
+    Yields:
+        Whether this process has the run.
+    """
+    text = json.dumps(run, sort_keys=True)
+    place = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("a") as claims, locked_byte(claims, place, wait=wait) as ours:
+        yield ours
+
+
+def updated(record: Record) -> Record:
+    """A record whose run goes by today's names, where it was made under others; a Python error if it is none."""
+    require(isinstance(record.get("metrics", []), list), "metrics", record.get("metrics"), "a list")
+    return record | {"run": record["run"] | record.get("today", {})}
+
+
+def results(package: str) -> Path:
+    """The folder of results, ``"recorded"`` or ``"measured"``, that the installed package has.
+
+    Raises:
+        ModuleNotFoundError: if there is none, since Python found the package's source alone.
+    """
+    try:
+        return Path(str(files(f"efficient_transformers.{package}")))
+    except ModuleNotFoundError as error:
+        where = "the book's results, which stand beside the source and not in it"
+        raise ModuleNotFoundError(f"this Python has not {where}; install the package: pip install .") from error

@@ -1,0 +1,1 @@
+"""What every module needs: checks of arguments, files that are whole, tables."""
