@@ -25,7 +25,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,7 +32,7 @@ from torch import nn
 
 from efficient_transformers.judging.compare import PLAN, RECORDS, compare
 from efficient_transformers.judging.plan import Plan
-from efficient_transformers.judging.recording import Record, environment, read_records, record_once
+from efficient_transformers.judging.recording import Record, append_record, environment, read_records
 from efficient_transformers.models.language_model import build_model
 from efficient_transformers.support.checks import require
 
@@ -108,7 +107,9 @@ def main() -> None:
     commit = commit_of_code()
     for kind, number in trials[part::parts]:
         run = {"kind": kind, "number": number, "steps": STEPS[kind], **counts}
-        record_once(run, RESULTS, partial(execute, run, commit), name=f"{kind} {number}", wait=False)
+        if not RESULTS.exists() or run not in [record["run"] for record in read_records(RESULTS)]:
+            print(kind, number, flush=True)
+            append_record(execute(run, commit), RESULTS)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ OPTIONAL = {
     "nh3",
     "playwright",
     "selenium",
-    "tensorboard",
     "tokenizers",
 }
 WITHOUT_PACKAGES = "tests of pages, types and lint, and of what is optional, want more packages: run `make test`"

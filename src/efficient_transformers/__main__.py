@@ -70,7 +70,6 @@ def train(
     max_seq_len: int | None = None,
     dropout: float | None = None,
     checkpoint_every: int = 1000,
-    tensorboard: bool = False,
     training: TrainingConfig,
     execution: Execution,
 ) -> None:
@@ -92,7 +91,6 @@ def train(
             gMLP, which learns each position by itself, the length that it is trained at.
         dropout: probability of dropping a channel; by default 0, or that of the model to train on.
         checkpoint_every: steps from one checkpoint to the next; `resume` goes on from the last.
-        tensorboard: write the metrics for TensorBoard too.
         training: how to train.
         execution: how the machine carries it out.
     """
@@ -126,7 +124,6 @@ def train(
         directory=os.getcwd(),
         init=None if init is None else str(init),
         checkpoint_every=checkpoint_every,
-        tensorboard=tensorboard,
     )
     model = plan.build()
     plan = replace(plan, model=model.config or {})
@@ -262,7 +259,6 @@ def compare(
     seq_len: int = 256,
     batch_size: int = 4,
     optimizer: Optimizer = "adamw",
-    shard: str = "0/1",
 ) -> None:
     """Judge a model of yours against a baseline; the file that you name is executed.
 
@@ -279,14 +275,9 @@ def compare(
         seq_len: tokens of a sequence.
         batch_size: sequences of a step.
         optimizer: of both sides; "muon" takes the matrices inside the layers, and AdamW the rest.
-        shard: which of how many processes this is, 0/2 and 1/2 for two that share --out.
     """
     from .judging import compare as judging  # brings the records of studies, which no other command needs
 
-    parts = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", shard)
-    expected = "two numbers of at most four digits, such as 0/2 for the first of two processes"
-    require(parts is not None, "shard", shard, expected)
-    number, processes = map(int, parts.groups() if parts else ())
     expected = f"at most {YEAR:,}, a year; or steps, which take as long as they take"
     require(minutes is None or not minutes > YEAR, "minutes", minutes, expected)
     judgment = judging.compare(
@@ -301,7 +292,6 @@ def compare(
         seq_len=seq_len,
         batch_size=batch_size,
         optimizer=optimizer,
-        shard=(number, processes),
     )
     print(f"\n{judgment}")
 

@@ -38,7 +38,6 @@ FIELDS = {
     "directory": None,
     "init": 5,
     "checkpoint_every": 0,
-    "tensorboard": 1,
 }
 # A file, what it holds instead (nothing, a text, or other values of some fields), and what is said then: of a saved
 # folder, of a run that was not finished, and of the record of one that was.
@@ -149,15 +148,11 @@ LINES = {
     "train --init model --corpus fox.txt --d-model 16": "d_model is 16; expected none with --init",
     "train dense-gmlp --corpus fox.txt --max-seq-len 600000": "the memory for the weights",
     "compare primer-ez --against perceiver": "against is 'perceiver'",
-    "compare primer-ez --shard one": "shard is 'one'; expected two numbers",
-    "compare primer-ez --shard 0/99999999999999999999": "expected two numbers of at most four digits",
-    "compare primer-ez --shard １/２": "shard is '１/２'",
     "compare primer-ez --minutes １": "argument --minutes: invalid float value: '１'",
     "compare primer-ez --minutes 1e308": "minutes is 1e+308; expected at most 525,600, a year",
     "compare primer-ez --minutes 1e9": "expected at most 525,600, a year",
     "train primer-ez --corpus fox.txt --subwords 100000000000": "subwords is 100000000000; expected at most 1,048,576",
     "train primer-ez --corpus fox.txt --subwords 10000000": "subwords is 10000000; expected at most 1,048,576",
-    "compare primer-ez --shard 0/2": "out is None; expected a folder that all processes share",
     "compare primer-ez --minutes nan": "minutes is nan; expected a finite number",
     "compare primer-ez --corpus fox.txt": "expected at least 4,096 tokens",
     "resume model": "not at its end",

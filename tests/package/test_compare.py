@@ -23,6 +23,7 @@ from efficient_transformers.judging.recording import read_records, results
 from efficient_transformers.judging.side import Side
 from efficient_transformers.layers.leaks import require_logits
 from efficient_transformers.models.cost import effective_parameters
+from efficient_transformers.support.files import locked
 
 pytestmark = [pytest.mark.usefixtures("on_the_cpu"), pytest.mark.slow]
 
@@ -211,11 +212,11 @@ def test_what_is_no_side_is_refused(file, what, error, said):
 # The plan
 
 
-def planned(minutes=30.0, processes=1, depths=(4, 4), seconds=(0.065, 0.08, 0.035, 0.04), **changes):
+def planned(minutes=30.0, depths=(4, 4), seconds=(0.065, 0.08, 0.035, 0.04), **changes):
     names = ("baseline", "variant", "baseline, half", "variant, half")
     plan = Plan(
         variant="mine.py:build", baseline="transformer", checksums=[None, None], corpus="shakespeare-with-test",
-        subwords=None, seq_len=256, batch_size=4, minutes=minutes, processes=processes,
+        subwords=None, seq_len=256, batch_size=4, minutes=minutes,
         depths=dict(zip(names, depths, strict=False)), seconds=dict(zip(names, seconds, strict=True)),
         sizes=dict.fromkeys(names, "0.8M"), looked=0.0, steps=0, seeds=0, remarks=[], rates={},
     )  # fmt: skip
@@ -230,7 +231,6 @@ def test_minutes_buy_steps_and_few_of_them_cost_seeds():
     for plan in found:
         assert plan.cost(plan.steps, plan.seeds) <= 60 * plan.minutes * 0.9
         assert plan.cost(plan.steps + 1, plan.seeds) > 60 * plan.minutes * 0.9
-    assert planned(30, processes=2).settled().steps > found[2].steps
     on_the_books_machine = planned(30, seconds=(0.1, 0.11, 0.052, 0.057)).settled()
     assert (on_the_books_machine.steps // 10, on_the_books_machine.seeds) == (21, 5)  # as README says
 
@@ -378,17 +378,10 @@ def test_no_side_has_two_rates_more_than_another_while_both_are_tuned(recorded):
         assert max(counts) - min(counts) <= 1
 
 
-def test_two_processes_do_as_much_as_one(recorded):
-    other = multiprocessing.get_context("fork").Process(  # which has what `recorded` has changed
-        target=compare, args=("mine.py:build", baseline), kwargs={"out": "two", "shard": (1, 2), **recorded}
-    )
-    other.start()
-    ours = compare("mine.py:build", baseline, out="two", shard=(0, 2), **recorded)
-    other.join()
-    assert other.exitcode == 0
-    assert (Path("two") / "card.md").read_text() == ours.card
-    runs = [(r["role"], r["run"]) for r in read_records(Path("two/records.jsonl"))]
-    assert all(runs.count(run) == 1 for run in runs)
+def test_a_folder_that_another_process_is_at_is_refused(recorded):
+    Path("two").mkdir()
+    with locked(Path("two") / judging.LOCK), pytest.raises(ValueError, match="expected a folder that no other process"):
+        compare("mine.py:build", baseline, out="two", **recorded)
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_card(recorded):

@@ -445,15 +445,6 @@ def test_a_full_disk_costs_no_metrics(command, folder, monkeypatch):
     assert [line["step"] for line in lines] == [0, 2, 4, 5]
 
 
-def test_a_full_disk_ends_tensorboards_files_and_not_the_run(command, folder, monkeypatch):
-    from torch.utils.tensorboard import SummaryWriter
-
-    monkeypatch.setattr(SummaryWriter, "flush", no_room)
-    code, _, err = command(*TRAIN, "--steps", 5, "--out", "model", "--tensorboard")
-    assert code == 0
-    assert err.count("nothing more is written for TensorBoard to model/tensorboard (No space left on device)") == 1
-
-
 def test_a_limit_on_the_size_of_files_is_a_full_disk(folder):
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -608,27 +599,6 @@ def test_a_run_is_resumed_by_one_process(command, folder):
 
 
 # What is written meanwhile
-
-
-def test_tensorboard_gets_the_losses_and_the_speed(command, folder):
-    from tensorboard.backend.event_processing import event_accumulator as accumulator
-
-    assert command(*TRAIN, "--steps", 4, "--out", "model", "--tensorboard")[0] == 0
-    events = accumulator.EventAccumulator(str(folder / "model" / "tensorboard"))
-    events.Reload()
-    assert set(events.Tags()["scalars"]) == {"train_loss", "validation_loss", "tokens_per_second"}
-    assert [event.step for event in events.Scalars("validation_loss")] == [0, 2, 4]
-    measured = json.loads((folder / "model" / "training.json").read_text())["metrics"]
-    found = [event.value for event in events.Scalars("validation_loss")]
-    assert found == pytest.approx([m["validation_loss"] for m in measured], rel=1e-6)
-
-
-def test_without_tensorboard_the_error_says_what_to_install(command, folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    code, _, err = command(*TRAIN, "--out", "model", "--tensorboard")
-    assert code == 2
-    assert "pip install tensorboard" in err
-    assert not (folder / "model").exists()
 
 
 # Fine-tuning

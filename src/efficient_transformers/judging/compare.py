@@ -45,7 +45,7 @@ from .plan import (
     make_plan,
 )
 from .protocol import RATES, SEEDS, Trial, chosen_rate, tried, tuning_trials
-from .recording import Record, append_record, claimed, read_records, recorded
+from .recording import Record, append_record, read_records
 from .side import Build, Side
 from .trials import execute_trial
 
@@ -68,7 +68,6 @@ def compare(
     seq_len: int = 256,
     batch_size: int = 4,
     optimizer: Optimizer = "adamw",
-    shard: tuple[int, int] = (0, 1),
     show_progress: bool = True,
 ) -> Judgment:
     """Judge a model against a baseline: at equal steps, and in equal time with the depth that suits each.
@@ -91,7 +90,6 @@ def compare(
         subwords: how many byte pairs the text is read as; None for characters.
         seq_len, batch_size: tokens of a sequence, and sequences of a step.
         optimizer: of both sides, as for :class:`TrainingConfig`.
-        shard: which of how many processes this is, started with the same ``out``.
         show_progress: print what is done, with a bar for each run.
 
     Raises:
@@ -113,9 +111,6 @@ def compare(
     for name, value, least in (("seq_len", seq_len, 2), ("batch_size", batch_size, 1)):
         require_int(name, value, at_least=least)
     require_known("optimizer", optimizer, get_args(Optimizer))
-    index, processes = shard
-    require(0 <= index < processes, "shard", shard, "the number of this process, from 0, and how many there are")
-    require(out is not None or processes == 1, "out", out, "a folder that all processes share")
     sides = {"baseline": Side.of("against", against), "variant": Side.of("build", build)}
     text = load_corpus(corpus, subwords=subwords)
     check_text(text, seq_len, blocks_in(minutes, steps))
@@ -128,7 +123,6 @@ def compare(
         "seq_len": seq_len,
         "batch_size": batch_size,
         "minutes": minutes,
-        "processes": processes,
         "optimizer": optimizer,
     }
     if steps is not None:
@@ -136,39 +130,39 @@ def compare(
     folder = Path(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}")
     if show_progress:
         print("Looking for leaks, and timing a step of each side …", flush=True)
-    plan = plan_in(folder, sides, text, asked)
-    if show_progress:
-        print(plan, *plan.remarks, sep="\n", flush=True)
-    plan = carry_out(plan, sides, text, folder, index, show_progress)
-    judgment = judge(plan, read_records(folder / RECORDS))
-    judgment.save(folder)
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / LOCK, wait=False) as mine:
+        require(mine, "out", str(folder), "a folder that no other process is at")
+        try:
+            plan = plan_in(folder, sides, text, asked)
+        finally:
+            if is_new and not any((folder / name).exists() for name in (PLAN, LEAKS)):
+                shutil.rmtree(folder, ignore_errors=True)
+        if show_progress:
+            print(plan, *plan.remarks, sep="\n", flush=True)
+        plan = carry_out(plan, sides, text, folder, show_progress)
+        judgment = judge(plan, read_records(folder / RECORDS))
+        judgment.save(folder)
     if show_progress:
         print(f"Plan, records, card and figure are in {folder}.")
     return judgment
 
 
 def plan_in(folder: Path, sides: dict[str, Side], text: Corpus, asked: dict[str, Any]) -> Plan:
-    """The plan in a folder, made by the first process that asks for it.
+    """The plan in a folder, made if there is none.
 
     Raises:
         LeakError, TypeError, ValueError: as for :func:`.plan.make_plan`, which leaves no folder but that of a leak's
             map; and if the plan that is there was made for something else.
     """
-    is_new, file = not folder.exists(), folder / PLAN
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / LOCK):  # one process makes the plan of all
-        try:
-            if not file.exists():
-                there = (folder / RECORDS).exists()
-                require(not there, "out", str(folder), f"{PLAN} beside {RECORDS}, or a folder without either")
-                with leaks_drawn(folder):
-                    plan = make_plan(sides, text, asked)
-                folder.mkdir(parents=True, exist_ok=True)  # another process may have given up, and removed it
-                plan.write(file)
-        finally:
-            if is_new and not any((folder / name).exists() for name in (PLAN, LEAKS)):
-                shutil.rmtree(folder, ignore_errors=True)
-        plan = Plan.read(file)
+    file = folder / PLAN
+    if not file.exists():
+        there = (folder / RECORDS).exists()
+        require(not there, "out", str(folder), f"{PLAN} beside {RECORDS}, or a folder without either")
+        with leaks_drawn(folder):
+            make_plan(sides, text, asked).write(file)
+    plan = Plan.read(file)
     for name, value in asked.items():
         found = getattr(plan, name)
         require(found == value, f"{name} of {file}", found, f"{value!r}, as it was asked now; or another out")
@@ -203,15 +197,12 @@ class Clock:
 
     Args:
         plan: with the minutes, and what a step took when it was made.
-        file: of the records, each with its seconds and the process that made it.
+        file: of the records, each with its seconds.
     """
 
     def __init__(self, plan: Plan, file: Path) -> None:
         self.plan, self.file, self.started = plan, file, time.monotonic()
-        used = [0.0] * plan.processes
-        for record in self.records():
-            used[record["shard"]] += record["seconds"] + record.get("asked", 0)
-        self.before = plan.looked + max(used)
+        self.before = plan.looked + sum(record["seconds"] + record.get("asked", 0) for record in self.records())
 
     def records(self) -> list[Record]:
         """Those that there are now."""
@@ -234,7 +225,7 @@ class Clock:
         needed = self.plan.expected(trial.entry, trial.role)
         if trial.role == "tuning":
             round_of_seeds = sum(self.plan.expected(entry, "reported") for entry in self.plan.entries.values())
-            needed += min(self.plan.seeds, VERDICT_SEEDS) * round_of_seeds / self.plan.processes
+            needed += min(self.plan.seeds, VERDICT_SEEDS) * round_of_seeds
         return self.spent() + self.pace() * needed <= 60 * self.plan.minutes * LATEST
 
 
@@ -287,8 +278,8 @@ def commit_here() -> str | None:
         return None
 
 
-def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, index: int, show_progress: bool) -> Plan:
-    """Choose rates, then run the seeds; the plan, with the rates, which are chosen once for all processes."""
+def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, show_progress: bool) -> Plan:
+    """Choose rates, then run the seeds; the plan, with the rates, in the folder's plan too."""
     clock, commit, made = Clock(plan, folder / RECORDS), commit_here(), list[nn.Module]()
 
     def build(name: str, *, vocab_size: int, max_seq_len: int, **options: Any) -> nn.Module:
@@ -314,7 +305,7 @@ def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, in
             record = execute_trial(trial, build, commit=commit, show_progress=show_progress)
         except FloatingPointError as error:
             raise FloatingPointError(f"the {trial.entry.name}, seed {trial.seed}, breaks down: {error}") from error
-        used = {"shard": index, "seconds": round(time.monotonic() - began, 2), "package": version(PACKAGE)}
+        used = {"seconds": round(time.monotonic() - began, 2), "package": version(PACKAGE)}
         if is_asked_again(trial):
             began = time.monotonic()
             with leaks_drawn(folder):
@@ -327,14 +318,8 @@ def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, in
 
     if not plan.rates:
         work(lambda: tuning_left(plan, clock.records()), is_first_rate, execute, clock)
-        for trial in tuning_left(plan, clock.records()):
-            with claimed(trial.describe(), clock.file, wait=True):
-                pass  # what another process has begun counts
-        with locked(folder / LOCK):
-            plan = Plan.read(folder / PLAN)
-            if not plan.rates:
-                plan = with_rates(plan, clock.records())
-                plan.write(folder / PLAN)
+        plan = with_rates(plan, clock.records())
+        plan.write(folder / PLAN)
     needed = SEEDS[:FEWEST_SEEDS]
     work(lambda: seeds_left(plan, clock.records()), lambda trial: trial.seed in needed, execute, clock)
     return plan
@@ -346,7 +331,7 @@ def work(
     execute: Callable[[Trial], None],
     clock: Clock,
 ) -> None:
-    """Run what is missing and no other process is at, until the minutes are over; then what is needed in any case.
+    """Run what is missing until the minutes are over; then what is needed in any case.
 
     Args:
         missing: what there is to do now.
@@ -356,13 +341,7 @@ def work(
     """
     is_over = False
     while trials := [trial for trial in missing() if not is_over or is_needed(trial)]:
-        for trial in trials:
-            run = trial.describe()
-            with claimed(run, clock.file, wait=trial is trials[-1]) as ours:
-                if not ours or recorded(run, clock.file):
-                    continue
-                if is_needed(trial) or clock.is_enough_for(trial):
-                    execute(trial)
-                else:
-                    is_over = True
-                break
+        if is_needed(trials[0]) or clock.is_enough_for(trials[0]):
+            execute(trials[0])
+        else:
+            is_over = True

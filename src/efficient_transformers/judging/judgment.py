@@ -101,7 +101,7 @@ def judge(plan: Plan, records: list[Record]) -> Judgment:
     """
     losses, validation = by_entry(plan, records, "test"), by_entry(plan, records, "validation")
     seeds = sorted(set.intersection(*(set(found) for found in losses.values())))
-    expected = f"at least {FEWEST_SEEDS} of each entry, which other processes may still be at"
+    expected = f"at least {FEWEST_SEEDS} of each entry"
     require(len(seeds) >= FEWEST_SEEDS, "the seeds that are complete", seeds, expected)
     at_seeds, chosen_on = (
         {name: {seed: found[seed] for seed in seeds} for name, found in of_all.items()}

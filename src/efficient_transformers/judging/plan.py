@@ -59,7 +59,6 @@ class Plan:
         checksums: of their files, or of what they make, and of the text.
         corpus, subwords, seq_len, batch_size: as for :class:`.protocol.Entry`.
         minutes: all that it may take; None where steps and seeds were given.
-        processes: that share it.
         depths: of the sides, where they can be chosen.
         seconds: of a step, by side, and of one of half its depth; measured in turn.
         sizes: how many parameters each of these has, in words.
@@ -79,7 +78,6 @@ class Plan:
     seq_len: int
     batch_size: int
     minutes: float | None
-    processes: int
     depths: dict[str, int]
     seconds: dict[str, float]
     sizes: dict[str, str]
@@ -165,7 +163,7 @@ class Plan:
         tuning, reported = (steps + self.scoring(role) for role in ("tuning", "reported"))
         tuned = rates * tuning + seeds * reported
         extra = seeds * reported if abs(ratio - 1) > AS_LONG else 0.0
-        return whole * ((1 + ratio + len(self.depths)) * tuned + extra) / self.processes
+        return whole * ((1 + ratio + len(self.depths)) * tuned + extra)
 
     def settled(self) -> Plan:
         """With the steps and seeds that the minutes are enough for, or that were given.

@@ -1,19 +1,15 @@
 """Records of runs: one line of JSON for each, which names all that made it.
 
 What is notable:
-- a record is appended when its run is complete;
-- many processes may work on one file: each run is claimed by one of them.
+- a record is appended when its run is complete, so that whoever is interrupted loses one run at most;
+- several processes may append to one file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,7 +17,7 @@ from typing import Any
 import torch
 
 from ..support.checks import require
-from ..support.files import locked, locked_byte, sync
+from ..support.files import locked, sync
 
 Record = dict[str, Any]
 
@@ -63,52 +59,6 @@ def read_records(path: Path) -> list[Record]:
             if line.strip():
                 warnings.warn(f"{path.name}, line {number} is not a record ({error}); skipped", stacklevel=2)
     return records
-
-
-def record_once(run: Record, path: Path, make: Callable[[], Record], *, name: str, wait: bool) -> bool:
-    """Append what ``make`` returns, unless the run has a record.
-
-    Args:
-        run: what a record of it must agree with.
-        path: the file of the study's records.
-        make: trains and returns the record.
-        name: printed, with the time, when the run starts.
-        wait: for another process that is at it.
-
-    Returns:
-        Whether there is a record now; without ``wait``, False if another process is at it.
-    """
-    if recorded(run, path):
-        return True
-    with claimed(run, path, wait=wait) as ours:
-        if ours and not recorded(run, path):  # not while we waited, either
-            print(f"{time.strftime('%H:%M:%S')}  {name}", flush=True)
-            append_record(make(), path)
-    return ours
-
-
-def recorded(run: Record, path: Path) -> bool:
-    """Whether there is a record of the run."""
-    return path.exists() and run in [record["run"] for record in read_records(path)]
-
-
-@contextmanager
-def claimed(run: Record, path: Path, *, wait: bool) -> Iterator[bool]:
-    """Keep a run from other processes, for the length of the block; a process has one claim at a time.
-
-    Args:
-        run: what a record of it must agree with.
-        path: the file of the study's records, which need not be there yet.
-        wait: for another process that is at it; without, the block is entered either way.
-
-    Yields:
-        Whether this process has the run.
-    """
-    text = json.dumps(run, sort_keys=True)
-    place = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f".{path.name}.lock").open("a") as claims, locked_byte(claims, place, wait=wait) as ours:
-        yield ours
 
 
 def updated(record: Record) -> Record:

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 PARTIAL = ".saving-"  # how the name of what is not complete begins
 
@@ -101,30 +100,3 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
             yield True
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def locked_byte(file: IO[str], place: int, *, wait: bool) -> Iterator[bool]:
-    """Hold the lock on one byte of a file, which need not have that many, for the length of the block.
-
-    A place can stand for anything, so that one file holds any number of locks; none needs cleaning up.
-
-    Args:
-        file: open for writing, and opened once in this process: closing it gives its locks back.
-        place: of the byte, less than 2**63.
-        wait: for another process that holds it; without, the block is entered either way.
-
-    Yields:
-        Whether this process holds the lock.
-    """
-    import fcntl  # there is none on Windows, where only studies and runs in folders need it
-
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), 1, place)
-    except (BlockingIOError, PermissionError):
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        fcntl.lockf(file, fcntl.LOCK_UN, 1, place)

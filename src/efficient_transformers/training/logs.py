@@ -55,41 +55,6 @@ def json_lines(path: Path, before: Iterable[Record] = ()) -> Callable[[Record], 
     return append
 
 
-def tensorboard(folder: Path, tokens_per_step: int) -> Callable[[Record], None]:
-    """A callback of :func:`train` that writes each record for TensorBoard.
-
-    Args:
-        folder: where TensorBoard's files go.
-        tokens_per_step: of the training, for the speed.
-
-    Raises:
-        ModuleNotFoundError: if TensorBoard is not installed.
-    """
-    try:
-        from torch.utils.tensorboard import SummaryWriter  # heavy libraries are imported where they are used
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("tensorboard is not installed; expected it: pip install tensorboard") from error
-    writer: Any = SummaryWriter(str(folder))
-
-    def add(record: Record) -> None:
-        step = int(record["step"])
-        for name in ("train_loss", "validation_loss"):
-            if name in finite(record):
-                writer.add_scalar(name, record[name], step)
-        if record["seconds"] > 0:
-            speed = step * tokens_per_step / record["seconds"]
-            writer.add_scalar("tokens_per_second", speed, step)
-        writer.flush()
-
-    def write(record: Record) -> None:
-        try:
-            add(record)
-        except OSError as error:  # TensorBoard's writer does not try again; metrics.jsonl does
-            warnings.warn(f"nothing more is written for TensorBoard to {folder} ({reason(error)})", stacklevel=2)
-
-    return write
-
-
 def bar(values: Iterable[Any] | None = None, *, show: bool, **options: Any) -> Any:
     """A progress bar of tqdm, if ``show`` asks for one and the output is a terminal or a notebook.
 

@@ -27,19 +27,19 @@ from ..layers.family import parameter_count
 from ..models import saving
 from ..models.language_model import LanguageModel, build_model
 from ..models.pretrained import locate, pretrained_names
-from ..support.checks import require, require_bool, require_int, require_known
+from ..support.checks import require, require_int, require_known
 from ..support.files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from .checkpoint import Checkpoints, whole
 from .corpus import NAMES, Corpus
 from .execution import Execution, Stop, processes
-from .logs import finite, json_lines, tensorboard
+from .logs import finite, json_lines
 from .loop import Metrics, TrainingConfig, train
 from .vocabulary import BytePairVocabulary, ByteVocabulary, Unit, Vocabulary
 
 __all__ = ["load", "save"]
 
 RUN, VOCABULARY, RECORD = "run.json", "vocabulary.json", "training.json"
-METRICS, CHECKPOINT, EVENTS = "metrics.jsonl", "checkpoint.pt", "tensorboard"
+METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.pt"
 # Beyond these, layers take minutes to make, or PyTorch cannot count the bytes of a matrix.
 LARGEST = {"n_layers": 1000, "d_model": 2**24, "vocab_size": 2**24, "max_seq_len": 2**28}
 WEIGHT, TOKEN = 4, 8  # bytes
@@ -60,7 +60,6 @@ class Plan:
         directory: where the run was started.
         init: the folder, or the model that ships, that the first weights come from; None starts from new ones.
         checkpoint_every: steps from one checkpoint to the next.
-        tensorboard: whether to write files for TensorBoard.
     """
 
     model: dict[str, Any]
@@ -71,7 +70,6 @@ class Plan:
     directory: str
     init: str | None
     checkpoint_every: int
-    tensorboard: bool
 
     def __post_init__(self) -> None:
         described = isinstance(self.model, dict) and {"name", "vocab_size"} <= set(self.model)
@@ -82,7 +80,6 @@ class Plan:
         if self.tokens is not None:
             require_known("tokens", self.tokens, get_args(Unit))
         require_int("checkpoint_every", self.checkpoint_every, at_least=1)
-        require_bool("tensorboard", self.tensorboard)
 
     @classmethod
     def read(cls, folder: Path) -> Plan:
@@ -309,9 +306,6 @@ def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, st
             before = checkpoints.load() or {"metrics": []}
             callbacks.append(json_lines(folder / METRICS, before["metrics"]))
             del before  # as large as model and optimizer
-            if plan.tensorboard:
-                tokens = plan.training.batch_size * plan.training.seq_len
-                callbacks.append(tensorboard(folder / EVENTS, tokens))
         metrics = train(
             model,
             corpus,
