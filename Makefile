@@ -80,8 +80,6 @@ notebooks: .venv/ready      ## execute every chapter and study: book/NAME.md mak
 benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine
 	$(BIN)/python benchmarks/layers.py
 	$(BIN)/python benchmarks/generation.py
-	$(BIN)/python benchmarks/hourglass.py
-	$(BIN)/python benchmarks/gmlp.py
 	$(BIN)/python benchmarks/browser.py
 	$(BIN)/python benchmarks/book.py
 
