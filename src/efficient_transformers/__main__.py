@@ -38,14 +38,14 @@ from .training.runs import (
     CHECKPOINT,
     RECORD,
     TOKEN,
-    Plan,
+    RunPlan,
     begin,
-    carry_out,
     discard,
     in_first_process,
     load,
     read_vocabulary,
     require_room,
+    train_in,
     trained_at,
 )
 from .training.vocabulary import Unit, Vocabulary
@@ -115,7 +115,7 @@ def train(
         config = {"name": name, "vocab_size": len(text.vocabulary), **sizes}
     if dropout is not None:
         config["dropout"] = dropout
-    plan = Plan(
+    plan = RunPlan(
         model=config,
         training=training,
         execution=execution,
@@ -147,7 +147,7 @@ def resume(folder: Path) -> None:
     Args:
         folder: what `train` was writing.
     """
-    plan = Plan.read(folder)
+    plan = RunPlan.read(folder)
     done = (folder / RECORD).exists()
     if done:
         with contextlib.suppress(OSError):
@@ -161,9 +161,9 @@ def resume(folder: Path) -> None:
         run(folder, plan, text, plan.build(), stop)
 
 
-def run(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: Any) -> None:
+def run(folder: Path, plan: RunPlan, corpus: Corpus, model: LanguageModel, stop: Any) -> None:
     """Train, say what came out, and leave with the exit code of the signal that ended it, if one did."""
-    metrics = carry_out(folder, plan, corpus, model, stop)
+    metrics = train_in(folder, plan, corpus, model, stop)
     done = metrics[-1]["step"] == plan.training.steps
     if is_first():
         print(f"{'Saved' if done else 'Interrupted; saved'} {folder}. More text from it:")
@@ -372,11 +372,11 @@ def add_arguments(parser: argparse.ArgumentParser, described: Callable[..., Any]
         elif get_origin(kind) is Literal:
             options["choices"] = get_args(kind)
         else:
-            options |= {"type": plain(kind), "metavar": kind.__name__.upper()}
+            options |= {"type": ascii_digits(kind), "metavar": kind.__name__.upper()}
         parser.add_argument(f"--{name.replace('_', '-')}", help=text, **options)
 
 
-def plain(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+def ascii_digits(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     """``int`` or ``float`` for the digits from 0 to 9 alone: Python also takes other scripts', and full-width ones."""
     if kind not in (int, float):
         return kind

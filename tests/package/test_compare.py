@@ -18,7 +18,7 @@ from efficient_transformers.judging import judgment, screening
 from efficient_transformers.judging import plan as planning
 from efficient_transformers.judging.compare import compare
 from efficient_transformers.judging.plan import Plan
-from efficient_transformers.judging.protocol import chosen_rate
+from efficient_transformers.judging.protocol import Trial, chosen_rate
 from efficient_transformers.judging.recording import read_records, results
 from efficient_transformers.judging.side import Side
 from efficient_transformers.layers.leaks import require_logits
@@ -253,6 +253,15 @@ def test_in_equal_time_a_slower_variant_makes_fewer_steps_at_the_same_rate():
     assert "variant in time" not in planned(30, seconds=(0.065, 0.0655, 0.035, 0.035)).settled().entries
     muon = planned(30, optimizer="muon").settled()
     assert {entry.training["optimizer"] for entry in muon.entries.values()} == {"muon"}
+
+
+@pytest.mark.parametrize(("share", "fits"), [(0.99, True), (1.04, True), (1.06, False)])
+def test_a_run_begins_if_it_ends_at_most_a_twentieth_after_the_minutes(tmp_path, share, fits):
+    plan = planned(30).settled()
+    trial = Trial(plan.entries["baseline"], "reported", 2e-3, 0)
+    clock = judging.Clock(plan, tmp_path / "none.jsonl")
+    clock.before = share * 60 * 30 - plan.expected(trial.entry, "reported")
+    assert clock.is_enough_for(trial) == fits
 
 
 def test_the_recorded_hour_was_made_by_its_plan():

@@ -341,7 +341,7 @@ def test_under_torchrun_a_signal_stops_both_processes_with_one_checkpoint(folder
 
 
 def test_a_process_that_stops_for_the_signal_of_another_leaves_like_it(command, monkeypatch):
-    monkeypatch.setattr(cli, "carry_out", lambda *_: [{"step": 4}])  # of 500
+    monkeypatch.setattr(cli, "train_in", lambda *_: [{"step": 4}])  # of 500
     code, out, err = command(*TRAIN, "--out", "model")
     assert (code, err) == (128 + signal.SIGTERM, "")
     assert out.startswith("Interrupted; saved model")
@@ -553,8 +553,8 @@ def test_a_folder_is_made_by_one_of_two_processes(folder, monkeypatch, capfd):
 
 
 def test_an_empty_folder_that_somebody_else_made_stays_so(command, folder, monkeypatch):
-    original = cli.Plan.build
-    monkeypatch.setattr(cli.Plan, "build", lambda plan: ((folder / "model").mkdir(), original(plan))[1])
+    original = cli.RunPlan.build
+    monkeypatch.setattr(cli.RunPlan, "build", lambda plan: ((folder / "model").mkdir(), original(plan))[1])
     code, _, err = command(*TRAIN, "--out", "model")
     assert code == 2
     assert "out is 'model'; expected a folder that does not exist yet" in err

@@ -40,7 +40,7 @@ from .plan import (
     Plan,
     blocks_in,
     check_text,
-    fingerprint,
+    checksum_of,
     look_for_leaks,
     make_plan,
 )
@@ -117,7 +117,7 @@ def compare(
     asked: dict[str, Any] = {
         "variant": sides["variant"].source,
         "baseline": sides["baseline"].source,
-        "checksums": [*(fingerprint(sides[name], len(text.vocabulary), seq_len) for name in VERSUS), text.checksum()],
+        "checksums": [*(checksum_of(sides[name], len(text.vocabulary), seq_len) for name in VERSUS), text.checksum()],
         "corpus": str(corpus),
         "subwords": subwords,
         "seq_len": seq_len,
@@ -141,7 +141,7 @@ def compare(
                 shutil.rmtree(folder, ignore_errors=True)
         if show_progress:
             print(plan, *plan.remarks, sep="\n", flush=True)
-        plan = carry_out(plan, sides, text, folder, show_progress)
+        plan = make_runs(plan, sides, text, folder, show_progress)
         judgment = judge(plan, read_records(folder / RECORDS))
         judgment.save(folder)
     if show_progress:
@@ -278,7 +278,7 @@ def commit_here() -> str | None:
         return None
 
 
-def carry_out(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, show_progress: bool) -> Plan:
+def make_runs(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, show_progress: bool) -> Plan:
     """Choose rates, then run the seeds; the plan, with the rates, in the folder's plan too."""
     clock, commit, made = Clock(plan, folder / RECORDS), commit_here(), list[nn.Module]()
 

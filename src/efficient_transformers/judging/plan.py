@@ -344,7 +344,7 @@ def new_model(side: Side, vocab_size: int, seq_len: int) -> nn.Module:
     return models[-1]
 
 
-def fingerprint(side: Side, vocab_size: int, seq_len: int) -> str | None:
+def checksum_of(side: Side, vocab_size: int, seq_len: int) -> str | None:
     """The checksum of a side's file; of a function that is given, of the modules and logits of what it makes.
 
     None for a model of the book.

@@ -130,7 +130,7 @@ def processes() -> Accelerator:
     return Accelerator(mixed_precision="no")
 
 
-def plain(network: nn.Module, accelerator: Accelerator) -> nn.Module:
+def unwrapped(network: nn.Module, accelerator: Accelerator) -> nn.Module:
     """The model under what :meth:`Execution.prepare` put around it."""
     return accelerator.unwrap_model(network, keep_fp32_wrapper=False)
 

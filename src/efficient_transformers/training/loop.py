@@ -33,7 +33,7 @@ from ..support.checks import (
 from ..support.files import reason
 from .checkpoint import Checkpoints, random_states_kept, restore
 from .corpus import Corpus
-from .execution import Agreement, Execution, Stop, on_gpu, plain, processes
+from .execution import Agreement, Execution, Stop, on_gpu, processes, unwrapped
 from .logs import bar
 from .orthogonal import Muon
 
@@ -404,7 +404,7 @@ def train(
     torch.manual_seed(config.seed + accelerator.process_index)  # of dropout
     optimize = partial(OPTIMIZERS[config.optimizer], weight_decay=config.weight_decay)
     network, optimizer = execution.prepare(model, optimize, accelerator)
-    bare, losses, agree = plain(network, accelerator), Losses(network, accelerator, execution), Agreement()
+    bare, losses, agree = unwrapped(network, accelerator), Losses(network, accelerator, execution), Agreement()
     progress, asked = Progress(corpus, config, checkpoints), False
     try:
         progress.resume(bare, optimizer)

@@ -91,13 +91,13 @@ def read_about(about: Path, tokens: Path) -> dict[str, object] | None:
     try:
         known = json.loads(about.read_text(encoding="utf-8"))
         size = known["length"] * getattr(torch, known["dtype"]).itemsize
-        whole = tokens.stat().st_size == size and checksum(tokens) == known["crc32"]
+        whole = tokens.stat().st_size == size and crc32_of(tokens) == known["crc32"]
         return known if whole and {"text", "bytes", "date", "unit"} <= set(known) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def checksum(file: Path) -> int:
+def crc32_of(file: Path) -> int:
     """The CRC-32 of a file, which finds what a disk or a copy damages, and costs half of what a SHA-256 does."""
     found = 0
     with file.open("rb") as opened:
@@ -129,7 +129,7 @@ def write_tokens(path: Path, tokens: Path, unit: Kind, vocabulary: Vocabulary | 
             file.write(found.to(dtype).numpy().tobytes())
     characters = vocabulary.characters if unit == "characters" else ""
     name = str(dtype).removeprefix("torch.")
-    made = {"length": length, "dtype": name, "crc32": checksum(tokens), "characters": characters}
+    made = {"length": length, "dtype": name, "crc32": crc32_of(tokens), "characters": characters}
     return {**made, "sha256": digest.hexdigest()}
 
 

@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What a folder's run does.
 
     Args:
@@ -82,7 +82,7 @@ class Plan:
         require_int("checkpoint_every", self.checkpoint_every, at_least=1)
 
     @classmethod
-    def read(cls, folder: Path) -> Plan:
+    def read(cls, folder: Path) -> RunPlan:
         """The plan of a folder.
 
         Raises:
@@ -238,7 +238,7 @@ def in_first_process(action: Callable[[], T]) -> T:
     return found[0]
 
 
-def begin(out: Path, plan: Plan, vocabulary: Vocabulary, *, fresh_name: bool) -> Path:
+def begin(out: Path, plan: RunPlan, vocabulary: Vocabulary, *, fresh_name: bool) -> Path:
     """Make the folder of a run: under another name, so that wherever it is seen, it says what is trained.
 
     Args:
@@ -286,7 +286,7 @@ def discard(folder: Path) -> None:
             shutil.rmtree(folder)
 
 
-def carry_out(folder: Path, plan: Plan, corpus: Corpus, model: LanguageModel, stop: Stop) -> Metrics:
+def train_in(folder: Path, plan: RunPlan, corpus: Corpus, model: LanguageModel, stop: Stop) -> Metrics:
     """Train in a folder to the end of the plan, or until somebody asks to stop; save the model, and what was measured.
 
     A run that ended has ``training.json`` and no checkpoint; one that did not has a checkpoint, and the model as it

@@ -137,7 +137,7 @@ def expect(condition: bool, message: str) -> None:
         raise WrongAnswerError(message)
 
 
-def compare(
+def expect_equal(
     what: str,
     got: Any,
     expected: Tensor,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...layers.gmlp import SpatialGatingUnit
 from ...models.language_model import LanguageModel
-from .checking import WrongAnswerError, close, compare, dependence, drawn, exercise, expect, show_leaks
+from .checking import WrongAnswerError, close, dependence, drawn, exercise, expect, expect_equal, show_leaks
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, trained
 
@@ -53,7 +53,7 @@ def repair(answer: Any) -> str:
         "nothing looks ahead, but the diagonal is cut too: a token may read itself": weight.tril(-1)
         @ F.layer_norm(x, x.shape[2:]),
     }
-    compare("your output", got, expected, mistakes)
+    expect_equal("your output", got, expected, mistakes)
     raise AssertionError("an output that is right has returned above")
 
 
@@ -65,7 +65,7 @@ def dense_from_kernel(answer: Any) -> str:
     t, s = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
     wrapped = kernel[(t - s) % n]
     expected = wrapped.tril()
-    compare(
+    expect_equal(
         "your matrix",
         answer(kernel),
         expected,
@@ -165,7 +165,7 @@ def whole_block(answer: Any) -> str:
     given = (x, up, down, weight, bias)
     mistakes = {reason: block(*given, without=what) for what, reason in BLOCK_MISTAKES.items()}
     reads = partial(dependence, lambda tokens: answer(tokens, *given[1:]), x)
-    compare("your block's output", answer(*given), block(*given), mistakes, reads=reads)
+    expect_equal("your block's output", answer(*given), block(*given), mistakes, reads=reads)
     return "that is a whole dense gMLP: blocks like it between an embedding and a norm, no softmax and no positions"
 
 
@@ -211,12 +211,12 @@ def piece_by_piece(answer: Any) -> str:
         if told and close(output.detach(), mistakes[ahead]) and not close(mistakes[ahead], whole[:, start:end]):
             seen = dependence(lambda tokens, past=past: answer(gate, past, tokens)[0].detach(), z[:, start:end])  # type: ignore[misc]
             show_leaks(f"your gate, {where}", seen)
-        compare(f"your output for {where}", output, whole[:, start:end], mistakes)
+        expect_equal(f"your output for {where}", output, whole[:, start:end], mistakes)
         expect(isinstance(kept, Tensor), f"what you remember is a {type(kept).__name__}; expected a tensor")
         forgot = f"after {end} tokens you remember {kept.shape[1] if kept.dim() == 3 else kept.dim()}; expected all"
         expect(kept.dim() == 3 and kept.shape[1] == end, f"{forgot} {end}: a later token may read any of them")
         as_it_came = {"you remember Z2 as it came; a later token reads it normalized": z[:, :end, 4:]}
-        compare("what you remember", kept, mixed[:, :end], as_it_came)
+        expect_equal("what you remember", kept, mixed[:, :end], as_it_came)
         past, start = kept.detach(), end
     return (
         "it remembers F / 2 numbers for each token, 2 D in our models, as many as the keys and values of attention, "

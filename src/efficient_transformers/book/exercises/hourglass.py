@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...layers.cache import Cache
 from ...layers.resampling import Shortening
 from ...models.language_model import LanguageModel
-from .checking import WrongAnswerError, close, compare, drawn, exercise, expect, show_leaks, stopped
+from .checking import WrongAnswerError, close, drawn, exercise, expect, expect_equal, show_leaks, stopped
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, against, expect_change, fresh, probe, result, trained
 
@@ -48,7 +48,7 @@ def check_windows(what: str, got: Any, x: Tensor, short: Tensor, k: int) -> None
                 else f"that is honest but stale, since window {wrong // k} ends at token {wrong // k * k}"
             )
             expect(False, f"{what} gives token {wrong} the vector of window {w} (T = {T}, k = {k}): {reason}")
-    compare(what, got, expected)
+    expect_equal(what, got, expected)
 
 
 @exercise("4.1", takes="x, short, k")
@@ -179,7 +179,7 @@ def max_shortening(answer: Callable[[Tensor, int], Any]) -> str:
         won = f"{first}, which stood before the text and won: only -inf loses against every number"
         is_padding = not any(close(got, wrong) for wrong in mistakes.values()) and bool(got[0, 0, 0] > x[0, 0, 0])
         expect(not is_padding, won)
-        compare(f"your shortening (T = {T}, k = {k})", got, right, mistakes)
+        expect_equal(f"your shortening (T = {T}, k = {k})", got, right, mistakes)
     k = 4
     share = (drawn(4, 100) < 0).float().mean().item()
     return (

@@ -14,7 +14,7 @@ from ...layers.family import parameter_count
 from ...layers.leaks import leak_map
 from ...models.language_model import LanguageModel
 from ...support.checks import SHORT
-from .checking import WrongAnswerError, as_number, compare, drawn, exercise, expect, show_leaks, stopped
+from .checking import WrongAnswerError, as_number, drawn, exercise, expect, expect_equal, show_leaks, stopped
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, against, expect_change, fresh, probe, result, trained
 
@@ -72,7 +72,7 @@ def repair(answer: Any) -> str:
         "no future is seen any more, but flip(0) gives each channel the kernel of another: the kernel runs along "
         "dimension 1": convolved(x, weight.flip(0, 1)),
     }
-    compare("your convolution's output", got, convolved(x, weight), mistakes)
+    expect_equal("your convolution's output", got, convolved(x, weight), mistakes)
     return (
         "each output reads its own token and what came before. The broken one needs no learning to cheat: with the "
         "weights 0, 1, 0 it returns the next token, which is the answer"
@@ -250,7 +250,7 @@ def with_memory(answer: Any) -> str:
                 x, weight.flip(1)
             ),
         }
-        compare(f"the output, with {cut},", torch.cat(outputs, dim=1), whole, mistakes)
+        expect_equal(f"the output, with {cut},", torch.cat(outputs, dim=1), whole, mistakes)
     read, D, layers, W = 1000, 128, 4, 3
     return (
         f"in this chapter's models the convolutions remember {layers * 3 * (W - 1) * D:,} numbers, after one character "

@@ -13,7 +13,7 @@ from ...layers.attention import MultiHeadAttention, causal_mask, rotate
 from ...layers.family import parameter_count
 from ...layers.leaks import leak_map
 from ...models.language_model import LanguageModel, build_model
-from .checking import close, compare, exercise, expect, no_leak
+from .checking import close, exercise, expect, expect_equal, no_leak
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, same_function, text, trained
 
@@ -56,7 +56,7 @@ def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> str:
     shaped = isinstance(got, Tensor) and got.shape == v.shape
     if shaped and not any(close(got, known) for known in (right, *mistakes.values())):
         no_leak("your attention", seen_by(answer))
-    compare("your output", got, right, mistakes)
+    expect_equal("your output", got, right, mistakes)
     far = torch.cat([k[..., :-1, :], 1e4 * q[..., :1, :]], dim=-2)  # token 0 would read the last key and no other
     late = attend(q @ far.mT / q.shape[-1] ** 0.5, future)
     expect(
@@ -171,7 +171,7 @@ def window(answer: Callable[[int, int], Tensor]) -> str:
             expect(not (torch.equal(got, wrong) and not torch.equal(wrong, expected)), f"{reason} (T = {T}, w = {w})")
         future = (got & (distance < 0)).nonzero().tolist()
         expect(not future, f"token {future and future[0][0]} sees token {future and future[0][1]}, which is its future")
-        compare(f"the mask for T = {T}, w = {w}", got.float(), expected.float())
+        expect_equal(f"the mask for T = {T}, w = {w}", got.float(), expected.float())
     layers, w, T = 4, 8, 1000
     share = answer(T, w).sum().item() / (T * (T + 1) / 2)
     return (
@@ -226,7 +226,7 @@ def one_key(answer: Callable[[int, int], Any]) -> str:
         if isinstance(got, Tensor) and got.shape == x.shape and not close(got, reference(x)):
             module.d_model = D
             no_leak("your layer", leak_map(module, 7))
-        compare("your layer's output", got, reference(x), mistakes)
+        expect_equal("your layer's output", got, reference(x), mistakes)
     numbers, usual = parameter_count(module), parameter_count(reference)
     return (
         f"the cache shrinks to 1/{H}, and the matrices shrink too, though nobody asked: {numbers:,} numbers where "

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from ...layers.attention import rotate
 from ...layers.convolution import CausalDepthwiseConv
 from ...models.language_model import LanguageModel
-from .checking import as_number, close, compare, dependence, exercise, expect, show_leaks
+from .checking import as_number, close, dependence, exercise, expect, expect_equal, show_leaks
 from .numbers import Field, Mistake, Numbers, Question, question
 from .trained import Answer, expect_change, fresh, probe, result, trained
 
@@ -51,7 +51,7 @@ def one_kernel_per_head(answer: Any) -> str:
     }
     reads = partial(dependence, lambda tokens: answer(tokens, kernels), x)
     right = convolved(x, own, back)
-    compare("your output [sequence, token, channel]", answer(x, kernels), right, mistakes, reads=reads)
+    expect_equal("your output [sequence, token, channel]", answer(x, kernels), right, mistakes, reads=reads)
     return f"{kernels.numel()} numbers mix {H * K} channels, where a kernel for each channel has {H * K * W}"
 
 
@@ -209,7 +209,7 @@ def by_frequencies(answer: Any) -> str:
             x, weight.flip(1), range(W)
         ).detach(),
     }
-    compare("your output [sequence, token, channel]", got, right, mistakes)
+    expect_equal("your output [sequence, token, channel]", got, right, mistakes)
     by_waves = any("fft" in name for name in called.names)
     expect(by_waves, "the numbers are right, but no transform made them: take x and the kernel apart with rfft")
     ahead = reads(got, x).triu(1).max().item() if got.grad_fn is not None else 0.0
