@@ -48,7 +48,7 @@ def run(protocol, name, seed=0, loss=1.0):
 def test_a_record_is_read_by_todays_names():
     """A label that means two models is told apart by its protocol."""
     old = run(2, "gMLP") | {"today": {"name": "dense gMLP", "options": {"weight": "dense"}}}
-    assert updated(old)["run"] == old["run"] | {"name": "dense gMLP", "options": {"weight": "dense"}}
+    assert updated(old)["run"] == old["run"] | {"options": {"weight": "dense"}}
     both = [updated(old), run(3, "gMLP", loss=2.0)]
     losses, _ = study.by_model(both)
     assert losses == {"dense gMLP": {0: 1.0}, "gMLP": {0: 2.0}}

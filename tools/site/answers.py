@@ -5,11 +5,13 @@ What is notable:
 - a dot is a seed, the bar an interval, and the diamond the mean, filled where the word is *better* or *worse*, as in
   the figure of the notebook; all of the book have one scale;
 - it is text and boxes of the page, placed in percent: it turns dark and grows with the reader's letters;
-- below it *the runs* open: each seed's losses, the section that has them, and what the models' names mean.
+- below the first of a page stands how to read it; below each, *the runs* open: each seed's losses, the section that
+  has them, and what the models' names mean.
 """
 
 from __future__ import annotations
 
+import re
 from html import escape
 from statistics import fmean
 from typing import Any
@@ -20,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from efficient_transformers.book import results
 from efficient_transformers.book.figures.charts import FARTHEST
-from efficient_transformers.judging.evidence import Comparison, signed
+from efficient_transformers.judging.evidence import ALIKE, Comparison, signed
 from tools.notebooks import folding
 from tools.site import cells
 
@@ -34,9 +36,16 @@ def place(number: float) -> str:
 def marks(found: Comparison) -> str:
     if abs(found.mean) > FARTHEST:
         return f'<b style="left:{place(found.mean)}">{"&lt;" if found.mean < 0 else "&gt;"}</b>'
-    dots = "".join(f'<i style="left:{place(value)}"></i>' for value in found.values)
+    dots = "".join(f'<i style="left:{place(value)}"></i>' for value in found.values if abs(value) <= FARTHEST)
     bar = f'<u style="left:{place(found.low)};right:{place(-found.high)}"></u>'
-    return f'{bar}{dots}<em style="left:{place(found.mean)}"></em>'
+    cut = "".join(f'<b style="left:{place(end)}">{sign}</b>' for end, sign in beyond(found))
+    return f'{bar}{dots}<em style="left:{place(found.mean)}"></em>{cut}'
+
+
+def beyond(found: Comparison) -> list[tuple[float, str]]:
+    """Where a bar, or a dot, goes on beyond the scale."""
+    ends = (min(found.low, *found.values), "&lt;"), (max(found.high, *found.values), "&gt;")
+    return [(end, sign) for end, sign in ends if abs(end) > FARTHEST]
 
 
 def picture(found: results.Answer) -> str:
@@ -83,13 +92,32 @@ def runs(found: results.Answer) -> list[nodes.Node]:
     ]
 
 
+def key(names: list[str]) -> nodes.Element:
+    """How to read the pictures of a page that has these questions."""
+    found = [results.find(name) for name in names]
+    lines = [
+        "Dots are runs with one seed each, the diamond is their mean, and the bar is where the true mean may lie, in "
+        f"nats. As good: the whole bar lies within {ALIKE:g} of 0. Better and worse take a bar that leaves out 0, and "
+        "a second test that agrees, with other pairs beside it or with each model’s own spread; else we cannot tell."
+    ]
+    if any(beyond(row.comparison) for answer in found for row in answer.rows.values()):
+        lines.append("What lies beyond the scale is a < or a >.")
+    if re.search("short|long", " ".join(word for answer in found for word in (*answer.rows, answer.sentence))):
+        lines.append(
+            "A short training is 500 steps of the baseline, or their time; a long one 2,000; the longest 8,000."
+        )
+    where = pending_xref("", refdomain="std", reftype="doc", reftarget="/book/how-we-compare", refexplicit=True)
+    where += nodes.inline("", "How we compare")
+    return nodes.paragraph("", "", nodes.Text(" ".join(lines) + " "), where, classes=["more"])
+
+
 def shown(name: str, as_expected: bool = False) -> nodes.Element:
     """Question, answer, picture and runs; what was expected in place of the question."""
     found, says = results.find(name), results.written()["questions"][name]
-    asked = says.get("asked", "We thought" if as_expected else "")
-    first = nodes.paragraph(classes=["question"])
-    if asked:
-        first += nodes.inline("", f"{asked}: ", classes=["who"])
+    first, who = nodes.paragraph(classes=["question"]), says.get("asked", "We")
+    verb = ("say" if as_expected else "ask") + ("" if who == "Others" else "s")
+    if "asked" in says or as_expected:
+        first += nodes.inline("", f"{who} {verb if 'asked' in says else 'thought'}: ", classes=["who"])
     first += nodes.Text(says["expected"] if as_expected else found.question)
     words = nodes.container("", first, nodes.paragraph("", found.sentence), classes=["words"])
     drawn = nodes.raw("", picture(found), format="html")
@@ -116,3 +144,6 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
             cell.parent.replace(cell, found)  # and nothing of the cell stays
             if cells.is_predicted(cell):
                 cells.close(found, after=found)
+    asked = [node for node in doctree.findall(nodes.container) if "result" in node["classes"]]
+    if asked and app.env.docname != "book/index":  # whose words say it
+        asked[0].insert(2, key([node["ids"][0].removeprefix("question-") for node in asked]))

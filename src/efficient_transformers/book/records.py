@@ -56,7 +56,7 @@ def by_label(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def model_name(record: Record) -> str:
     """The name that is shown for a run's model: without the budget that a run at equal time or work was named by."""
-    return str(record["run"]["name"])
+    return str(record.get("today", {}).get("name", record["run"]["name"]))
 
 
 def by_model(records: Iterable[Record], text: str = "test") -> tuple[dict[str, dict[int, float]], dict[str, Record]]:

@@ -62,9 +62,12 @@ def read_records(path: Path) -> list[Record]:
 
 
 def updated(record: Record) -> Record:
-    """A record whose run goes by today's names, where it was made under others; a Python error if it is none."""
+    """A record whose run has today's options, where it was made with others; a Python error if it is no record."""
     require(isinstance(record.get("metrics", []), list), "metrics", record.get("metrics"), "a list")
-    return record | {"run": record["run"] | record.get("today", {})}
+    run = dict(record["run"])
+    if "options" in record.get("today", {}):
+        run["options"] = record["today"]["options"]
+    return record | {"run": run}
 
 
 def results(package: str) -> Path:

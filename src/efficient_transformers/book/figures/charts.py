@@ -205,6 +205,10 @@ def strips(rows: Mapping[str, tuple[Comparison, str]]) -> Figure:
             ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
             ax.plot([row.low, row.high], [y, y], color=color, lw=2)
             ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if color == GREY else color)
+            if min(row.low, *row.values) < -FARTHEST:
+                ax.plot(-FARTHEST, y, "<", color=color)
+            if max(row.high, *row.values) > FARTHEST:
+                ax.plot(FARTHEST, y, ">", color=color)
         ax.annotate(
             f"{word} {signed(row.mean)}", (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color
         )
