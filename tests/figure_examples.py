@@ -40,6 +40,12 @@ def block(**options):
     return lambda: diagrams.draw_block(GMLPBlock(128, 512, 64, causal=True, **options))
 
 
+ATTENDED = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.6, 0.2]])
+VALUES = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+EIGHT, WINDOWS, INSIDE = torch.tensor([8.0, 4, 8, 4, 8, 0, 4, 8]), torch.tensor([2.0, 6]), torch.tensor([2.0, 8])
+WAVE = torch.tensor([1.0, -1.0] * 4)
+TOKENS, ENDS = torch.arange(9), 4 * torch.arange(3)
+POINTS = {"baseline": (1.0, 1.9), "Hourglass": (0.7, 1.95)}
 LENGTHS = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
 TIMES = {name: (LENGTHS, [1e-5 * (i + 1) * n for n in LENGTHS]) for i, name in enumerate(("dense", "blocked", "FFT"))}
 EXAMPLES = {
@@ -86,6 +92,44 @@ EXAMPLES = {
     ),
     "three leaks": lambda: figures.leak_maps({f"shift {s}": torch.ones(24, 24).tril(2 - s) for s in range(3)}),
     "glimpses": lambda: figures.glimpses("one by one", {"one letter": 1, "three letters": 3}),
+    "reading": lambda: figures.reading("abc", VALUES, ATTENDED, ATTENDED @ VALUES),
+    "clock hands": lambda: figures.clock_hands("ab", keys=[0.0, 1.0], query=1.0),
+    "loss and landmarks": lambda: figures.loss_and_landmarks(
+        {0: 4.4, 20: 3.0, 100: 2.0}, {"crossed early": 3.5, "crossed late": 2.5}, (1.9, 2.1)
+    ),
+    "head maps": lambda: figures.head_maps(ATTENDED.expand(4, 3, 3), "a b", "layer 2"),
+    "growing": lambda: figures.growing({name: 3 - i / 5 for i, name in enumerate(MODELS)}),
+    "worked example": lambda: figures.worked_example(
+        "a b", "ab", {"before": VALUES, "after": VALUES.flip(0)}, {"before": VALUES[:, 0], "after": 1 + VALUES[:, 1]}
+    ),
+    "learned kernels": lambda: figures.learned_kernels(
+        {"queries": weights(10).view(2, 5, 10), "values": weights(10, 1).view(2, 5, 10)}, weights(10)[-1]
+    ),
+    "readings": lambda: figures.readings({"one": ("a\nb", ATTENDED[2]), "other": ("ab", ATTENDED[1, :2])}),
+    "written out": lambda: figures.written_out(
+        [("$W$", ATTENDED), "·", ("$z$", VALUES), "=", ("$f$", ATTENDED @ VALUES)], ["a", "b", "c"], shaded="$W$"
+    ),
+    "loss in band": lambda: figures.loss_in_band(metrics(3, 2), [metrics(3, 2), metrics(3, 2.1)], margin=0.25, top=4),
+    "learned matrix": lambda: figures.learned_matrix(weights(20), 1.0, (9, 18), back=5),
+    "lottery": lambda: figures.lottery(weights(500)[:, :2], ["one", "best"]),
+    "tuning curves": lambda: figures.tuning_curves(
+        {"baseline": {0.001: 2.0, 0.002: 1.9, 0.00283: 1.95}, "gMLP": {0.001: 1.8}}
+    ),
+    "trade-offs": lambda: figures.trade_offs({"work": POINTS, "time": POINTS}, "loss"),
+    "growth": lambda: figures.growth({"work": {name: {64: 1.0, 8192: 3.0 + i} for i, name in enumerate(MODELS[:3])}}),
+    "waist": lambda: figures.waist(4, {"8 plain layers": 20.0, "this hourglass": 7.6}),
+    "by hand": lambda: figures.by_hand(EIGHT, WINDOWS, INSIDE, EIGHT + INSIDE.repeat_interleave(4), 4),
+    "who sees whom": lambda: figures.who_sees_whom(ENDS[:, None] >= TOKENS, TOKENS[:, None] >= ENDS, 4),
+    "cost by length": lambda: figures.cost_by_length(
+        (256, 512), {kind: {"eight": (4, 8), "three": (1, 2), "waist": (1, 3)} for kind in ("seconds", "MiB")}
+    ),
+    "knobs": figures.knobs,
+    "waves": lambda: figures.waves({"a": (WAVE, WAVE / 2), "b": (WAVE, WAVE)}, marked=(4, 5)),
+    "arrows": lambda: figures.arrows(ATTENDED[2], {"constant": 0, "a cycle in 4 tokens": 1 / 4}),
+    "shares": lambda: figures.shares(
+        [250, 500, 8000], {kind: [0.0, 0.1, 0.2 + i / 5] for i, kind in enumerate(("queries", "keys", "values"))}, 0.9
+    ),
+    "attention maps": lambda: figures.attention_maps({f"head {h}": torch.eye(5) for h in range(4)}, "To be"),
     "layer": layer("transformer"),
     "layer with convolutions": layer("primer-ez"),
     "block": block(),

@@ -72,33 +72,3 @@ def test_what_is_in_the_bibliography_was_read():
     numbers = re.findall(r"eprint = \{(.+?)\}", text)
     assert len(numbers) + len(LINK.findall(text)) >= len(re.findall("^@", text, re.MULTILINE))
     assert unread(text.replace("}", " ") + "".join(f" https://arxiv.org/abs/{number}" for number in numbers)) == []
-
-
-@pytest.mark.parametrize(
-    "planted",
-    [
-        *(
-            "as in Figure 26",
-            "(Fig. 5 right)",
-            "(Table 4)",
-            "Tables 2 and 3",
-            "(App. A.8)",
-            "Appendix C",
-            "Appendix A.9",
-        ),
-        *("section 3", "Section 4 of the paper", "sec. 4.1", "§3", "Figures 7 and 10"),
-    ],
-)
-def test_a_planted_citation_is_found(planted):
-    assert places(f"The search is large, {planted}, and long.")
-
-
-@pytest.mark.parametrize("own", ["Figure 2.1", "Table S2.13", "Section 1.12", "Sections 3.3 and 5.1", "Chapter 3"])
-def test_a_place_of_the_book_is_none(own):
-    assert places(f"It is in {own}.") == []
-
-
-def test_a_planted_source_is_found():
-    planted = "https://github.com/somebody/notes/blob/main/primer.md"
-    assert unread(f"[notes]({planted}), https://arxiv.org/abs/2109.08668.") == [planted]
-    assert unread("[notes](https://arxiv.org/abs/2109.0866)") == ["https://arxiv.org/abs/2109.0866"]

@@ -51,11 +51,6 @@ def test_a_folded_cell_gets_its_title_and_metadata(source, following, title):
     assert folding.unfold(made)[0] == ("code", source, {"tags": ["fold"]})
 
 
-def test_a_folded_cell_that_nothing_names_is_refused_in_words():
-    (wrong,) = folding.fold(notebook("x = 1\ny = 2"))
-    assert "'x = 1' needs a first line '#@title ...'" in wrong
-
-
 def test_the_setup_cell_is_a_form_that_asks_for_sharp_pictures():
     made = notebook(SETUP, tags=("remove-cell",))
     assert folding.fold(made) == []
@@ -64,14 +59,6 @@ def test_the_setup_cell_is_a_form_that_asks_for_sharp_pictures():
     assert cell.source.startswith("#@title install what is missing\n%config InlineBackend")
     assert (cell.metadata["cellView"], cell.metadata["jupyter"]) == ("form", {"source_hidden": True})
     assert folding.unfold(made) == [("code", SETUP, {"tags": ["remove-cell"]})]
-
-
-def test_the_words_of_a_picture_stand_in_its_cell():
-    made = notebook("plt.show()", tags=())
-    made.cells[0].metadata["mystnb"] = {"image": {"alt": "A curve."}}
-    folding.fold(made)
-    assert made.cells[0].metadata["alt"] == "A curve."
-    assert "alt" not in folding.unfold(made)[0][2]
 
 
 def test_what_a_reader_predicts_is_closed_until_the_next_text():

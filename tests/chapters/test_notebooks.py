@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -17,7 +16,7 @@ from nbformat.sign import NotebookNotary
 
 from efficient_transformers.book import results
 from tools.make import lab, repository
-from tools.notebooks import drift, folding, pictures, run_notebooks
+from tools.notebooks import drift, folding, run_notebooks
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -55,17 +54,6 @@ def test_text_and_notebook_agree_and_every_cell_was_executed(name):
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_definition_with_a_name_of_the_package_equals_the_one_in_the_package(name):
     assert drift.drifts(ROOT / "book" / f"{name}.md") == []
-
-
-def test_a_definition_that_differs_is_shown_by_file_line_and_diff(tmp_path):
-    changed = tmp_path / "changed.md"
-    text = (ROOT / "book" / "01-transformer.md").read_text(encoding="utf-8")
-    changed.write_text(text.replace("def initialize(module):", "def initialize(module, scale=2):"), encoding="utf-8")
-    (shown,) = drift.drifts(changed)
-    line = text[: text.index("def initialize(")].count("\n") + 1
-    assert re.search(r"^--- src/efficient_transformers/\S+\.py:\d+$", shown, re.MULTILINE)
-    assert f"+++ {changed}:{line}\n" in shown
-    assert "\n-def initialize(module):\n+def initialize(module, scale=2):\n" in shown
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -132,35 +120,6 @@ def test_a_notebook_links_to_its_own_page_once_there_is_an_address(monkeypatch):
     assert linked.cells[0].source.startswith(before.cells[0].source)
     assert linked.cells[0].source.endswith(f"[This page in the book]({page}-gates.html)")
     assert folding.unfold(linked) == folding.unfold(before)
-
-
-def test_text_alone_is_brought_in_step_without_executing(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_notebooks, "ROOT", tmp_path)
-    monkeypatch.setattr(pictures, "VECTORS", tmp_path / "notebooks" / "pictures")
-    for folder in ("book", "notebooks"):
-        (tmp_path / folder).mkdir()
-    text = tmp_path / "book" / "01-tiny.md"
-    shutil.copy(ROOT / "book" / "studies" / "s1-strong-baseline.md", text)
-    head = text.read_text(encoding="utf-8").split("\n# ")[0]
-
-    def write(*cells):
-        text.write_text("\n\n".join([head, *cells]) + "\n", encoding="utf-8")
-
-    first, second = ("```{code-cell} ipython3\nprint(" + str(i) + ")\n```" for i in (1, 2))
-    write("# 1. Tiny", first, "between", second)
-    notebook = run_notebooks.source("01-tiny")
-    for i, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
-        cell.outputs, cell.execution_count = [nbformat.v4.new_output("stream", text=f"{i}\n")], i
-    path = tmp_path / "notebooks" / "01-tiny.ipynb"
-    path.write_text(run_notebooks.written(run_notebooks.canonical(notebook, "01-tiny")), encoding="utf-8")
-    write("# 1. Tiny", "another sentence", second)  # the first went
-    kept = run_notebooks.with_kept_outputs("01-tiny")
-    assert [cell.outputs[0].text for cell in kept.cells if cell.cell_type == "code"] == ["2\n"]
-    path.write_text(run_notebooks.written(kept), encoding="utf-8")
-    assert run_notebooks.differences("01-tiny") == []
-    write("# 1. Tiny", second.replace("2", "3"))
-    with pytest.raises(ValueError, match=r"the cell that begins 'print\(3\)' .*run_notebooks 01-tiny`"):
-        run_notebooks.with_kept_outputs("01-tiny")
 
 
 def test_the_copy_for_jupyterlab_is_trusted_and_what_a_reader_changed_stays(tmp_path, monkeypatch):

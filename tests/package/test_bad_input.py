@@ -167,6 +167,7 @@ BAD = [
     # hourglasses
     (lambda: resampled(AvgPoolShortening(16, 2)), ValueError, "shorten.d_model is 16"),
     (lambda: resampled(nn.Linear(8, 8)), TypeError, "shorten is 'Linear'"),
+    (lambda: resampled(AvgPoolShortening(8, 4)), ValueError, "up_sample.factor is 2"),
     (lambda: resampled(up_sample=by_attention(6)), ValueError, "up_sample.feed_forward.d_model is 6"),
     (lambda: resampled(up_sample=by_attention(causal=False)), ValueError, "up_sample.attention.causal is False"),
     (lambda: AvgPoolShortening(4, 2)(X), ValueError, "x.shape is (2, 4, 6)"),

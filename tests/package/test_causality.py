@@ -15,9 +15,6 @@ from torch import nn
 from efficient_transformers import (
     Cache,
     CausalDepthwiseConv,
-    MultiDConvHeadAttention,
-    MultiHeadAttention,
-    SharedQueryKeyAttention,
     build_model,
     leak_map,
 )
@@ -76,23 +73,6 @@ def models(draw, name, d_heads=(2, 4, 8)):
         **options,
     )
     return randomize(model)
-
-
-@st.composite
-def modules(draw):
-    """A sequence-mixing module on its own."""
-    torch.manual_seed(draw(st.integers(0, 2**16)))
-    heads, d_head = draw(st.integers(1, 3)), draw(st.sampled_from([2, 4, 8]))
-    options = {option: draw(values) for option, values in ATTENTION.items()}
-    kind = draw(st.sampled_from(["attention", "order-blind attention", "convolution", "both", "shared"]))
-    if kind == "both":
-        return randomize(MultiDConvHeadAttention(heads * d_head, heads, **options))
-    del options["convolve"]
-    if kind == "convolution":
-        return randomize(CausalDepthwiseConv(heads * d_head, heads, **options))
-    if kind == "shared":
-        return randomize(SharedQueryKeyAttention(heads * d_head, heads, **options))
-    return randomize(MultiHeadAttention(heads * d_head, heads, rotary=kind == "attention"))
 
 
 # Whole models
@@ -163,16 +143,6 @@ def test_token_by_token_equals_the_whole(name):
 
 
 @every_model
-def test_two_caches_of_one_model_do_not_disturb_each_other(name):
-    model = randomize(build_model(name, vocab_size=11, d_model=8, n_layers=2, n_heads=2))
-    a, b = torch.randint(11, (2, 2, 24))
-    cache_a, cache_b = Cache(2), Cache(2)
-    outputs = [(model(x, cache_a), model(y, cache_b)) for x, y in zip(a.split(3, 1), b.split(3, 1), strict=True)]
-    for tokens, pieces in zip((a, b), zip(*outputs, strict=True), strict=True):
-        assert_equal_up_to(1e-5, torch.cat(pieces, dim=1), model(tokens))
-
-
-@every_model
 def test_a_cache_keeps_no_gradient(name):
     model = build_model(name, vocab_size=11, d_model=8, n_layers=1, n_heads=2)
     cache, tokens = Cache(1), torch.randint(11, (1, 6))
@@ -188,46 +158,6 @@ def test_leak_map_is_exactly_lower_triangular(name, data):
     leak = leak_map(data.draw(models(name)), data.draw(st.integers(1, 12)))
     assert torch.equal(leak.triu(1), torch.zeros_like(leak))
     assert (leak.diagonal() > 0).all()
-
-
-# Modules alone
-
-
-@given(data=st.data())
-def test_modules_alone_change_no_earlier_bit(data):
-    module = data.draw(modules())
-    length = data.draw(st.integers(2, 40))
-    t = data.draw(st.integers(0, length - 2))
-    x = torch.randn(2, length, module.d_model)
-    changed = x.clone()
-    changed[:, t + 1 :] = 100 * torch.randn(2, length - t - 1, module.d_model)
-    with torch.no_grad():
-        before, after = module(x), module(changed)
-    assert torch.equal(before[:, : t + 1], after[:, : t + 1])
-    assert not torch.equal(before[:, t + 1], after[:, t + 1])
-
-
-@given(data=st.data())
-def test_modules_alone_equal_the_whole_in_pieces(data):
-    module = data.draw(modules())
-    pieces = data.draw(cut_points(MAX_LEN))
-    x = torch.randn(data.draw(st.integers(1, 3)), sum(pieces), module.d_model)
-    with torch.no_grad():
-        assert_equal_up_to(1e-5, in_pieces(module, x, pieces), module(x))
-
-
-@given(data=st.data())
-def test_modules_alone_have_a_lower_triangular_leak_map(data):
-    module = data.draw(modules())
-    leak = leak_map(module, data.draw(st.integers(1, 12)))
-    assert torch.equal(leak.triu(1), torch.zeros_like(leak))
-    seen = leak > 0
-    if isinstance(module, CausalDepthwiseConv):
-        back = torch.arange(len(seen))[:, None] - torch.arange(len(seen))
-        steps = back / module.dilation
-        assert torch.equal(seen, (steps >= 0) & (steps < module.kernel_size) & (back % module.dilation == 0))
-    else:
-        assert seen.tril().sum() == leak.shape[0] * (leak.shape[0] + 1) // 2
 
 
 # Negative controls: what the tests above must be able to see

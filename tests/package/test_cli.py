@@ -72,17 +72,6 @@ def test_help_explains_every_option_and_its_default(command, name):
         assert shown == ("" if default is None else f"{default!r})")
 
 
-def test_help_does_without_docstrings(command, monkeypatch):
-    """Which ``python -OO`` drops."""
-    monkeypatch.setattr(cli.inspect, "getdoc", lambda _: None)
-    assert command("--help")[0] == command("train", "--help")[0] == 0
-
-
-def test_options_may_stand_before_the_name_of_the_model(command):
-    assert command("train", "--corpus", "fox.txt", *SIZES, "--steps", 1, "primer-ez", "--out", "model")[0] == 0
-    assert LanguageModel.from_pretrained("model").config["name"] == "primer-ez"
-
-
 # Train and generate
 
 
@@ -170,11 +159,6 @@ def test_the_sample_fits_the_text_and_the_model(command, folder, text, longest, 
 
 
 # The environment
-
-
-def test_a_rank_without_a_launcher_silences_nothing(command, monkeypatch):
-    monkeypatch.setenv("RANK", "1")
-    assert "a multiple of n_heads=3" in command(*TRAIN, "--n-heads", 3)[2]
 
 
 @pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"])

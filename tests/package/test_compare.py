@@ -149,13 +149,6 @@ def test_what_makes_no_logits_is_refused(model, error, said):
         require_logits("mine", model(), torch.zeros(2, T, dtype=torch.int64), V)
 
 
-def test_multiply_adds_of_a_strange_module_are_counted():
-    assert screening.multiply_adds_of(Plain(), T) == 16 * V
-    book = build_model("transformer", vocab_size=V, d_model=16, n_heads=2)
-    strange = nn.Sequential(book)
-    assert screening.multiply_adds_of(strange, T) == pytest.approx(screening.multiply_adds_of(book, T))
-
-
 # Sides
 
 
@@ -282,28 +275,6 @@ def test_the_recorded_hour_was_made_by_its_plan():
 # What was recorded: experiments/judged.py
 
 
-def judged(kind, question):
-    trials = read_records(results("recorded") / "own" / "verdicts.jsonl")
-    return [(t["verdicts"][question], t["found"][question]["mean"]) for t in trials if t["run"]["kind"] == kind]
-
-
-@pytest.mark.parametrize(("question", "without"), [("equal steps", 0), ("equal time", 22)])
-def test_the_baseline_against_itself_is_seldom_told_apart(question, without):
-    """Of 60 trials each may be wrong one time in 20; seven would be wrong in one of thirty such sets."""
-    found = judged("null", question)
-    assert len(found) == 60
-    assert all(mean != 0 for _, mean in found)  # other weights at the start
-    verdicts = [verdict for verdict, _ in found]
-    assert verdicts.count("no verdict") == without
-    assert verdicts.count("yes") <= 6
-
-
-def test_primer_ez_is_told_apart_with_the_right_sign():
-    found = judged("power", "equal steps")
-    assert len(found) == 20
-    assert all(verdict == "yes" and mean < 0 for verdict, mean in found)
-
-
 def test_a_card_counts_the_verdicts_whose_answer_is_known():
     assert judgment.known_answers() == (
         "How often a verdict is right: a model compared with itself was called different in 1 of 60 verdicts at equal "
@@ -375,16 +346,6 @@ def test_a_comparison_ends_with_a_card_and_a_figure_and_goes_on_where_it_was_lef
     with pytest.warns(UserWarning, match="is not a record"):
         again = compare("mine.py:build", baseline, out="part", **recorded)
     assert again.card == whole.card
-
-
-def test_no_side_has_two_rates_more_than_another_while_both_are_tuned(recorded):
-    compare("mine.py:build", baseline, out="turns", **recorded)
-    tuned = [r["run"]["name"] for r in read_records(Path("turns/records.jsonl")) if r["role"] == "tuning"]
-    names = sorted(set(tuned))
-    assert len(names) == 4
-    for end in range(len(tuned)):
-        counts = [tuned[:end].count(name) for name in names]
-        assert max(counts) - min(counts) <= 1
 
 
 def test_a_folder_that_another_process_is_at_is_refused(recorded):

@@ -7,14 +7,11 @@ import re
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pytest
-import torch
 from IPython.core.formatters import DisplayFormatter
 from PIL import Image
 
-from efficient_transformers.book.explorer import Explorer, few_colors
-from efficient_transformers.book.figures.style import DIVERGING
+from efficient_transformers.book.explorer import Explorer
 
 GRID = {"layer": range(1, 4), "attention_head": ["first", "second"]}
 COMBINATIONS = [(layer, head) for layer in (1, 2, 3) for head in ("first", "second")]
@@ -79,30 +76,6 @@ def test_every_combination_is_drawn_once_in_order_closed_and_the_same_each_time(
         assert Image.open(io.BytesIO(frame)).convert("RGBA").getextrema()[3] == (255, 255)
 
 
-@pytest.mark.parametrize("dpi", [50, 200])
-def test_frames_have_their_resolution_and_are_shown_at_the_size_of_the_other_figures(dpi):
-    made = explorer(dpi=dpi)
-    assert Image.open(io.BytesIO(made.frames[0])).size == (dpi, dpi // 2)
-    _, image, _ = read(made)
-    assert (image["width"], image["height"]) == ("100", "50")
-
-
-def test_a_frame_has_the_colors_of_its_figure():
-    """A dark blue was once drawn in the green of a circle, which few pixels have."""
-    figure, ax = plt.subplots(figsize=(2.8, 2.8))
-    values = torch.linspace(-1, 1, 64).pow(3) + 0.1 * torch.randn(64)
-    ax.imshow(values.view(8, 8), cmap=DIVERGING, vmin=-1, vmax=1)
-    ax.plot(1, 1, "o", mfc="none", mec="#117733", mew=2.2, markersize=13)
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=120, facecolor="white")
-    plt.close(figure)
-    before, after = (
-        np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int)
-        for png in (drawn.getvalue(), few_colors(drawn.getvalue()))
-    )
-    assert abs(after - before).max() <= 24
-
-
 @pytest.mark.parametrize(("start", "shown", "first"), [({}, 0, [0, 0]), ({"layer": 3}, 4, [2, 0])])
 def test_one_frame_stands_there_and_the_script_gets_the_others_once(start, shown, first):
     made = explorer(start=start)
@@ -115,12 +88,6 @@ def test_one_frame_stands_there_and_the_script_gets_the_others_once(start, shown
     assert data["values"] == [["1", "2", "3"], ["first", "second"]]
     assert f'querySelectorAll("#{root["id"]}:not(:has(input))")' in made._repr_html_()
     assert "//" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", made._repr_html_())  # nothing comes from elsewhere
-
-
-def test_values_may_come_from_any_iterable():
-    made = Explorer(**TINY, a={"x": 1, "y": 2}, b=(n * n for n in range(3)))
-    assert made.values == {"a": ["x", "y"], "b": [0, 1, 4]}
-    assert len(made.frames) == 6
 
 
 def test_the_id_is_that_of_words_and_values_on_every_machine():

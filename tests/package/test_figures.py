@@ -8,13 +8,15 @@ import re
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from figure_examples import EXAMPLES
+from figure_examples import EIGHT, EXAMPLES, INSIDE, WINDOWS
 from legible import DRAWINGS, collisions, contrast, in_the_dark, seen_by, small_letters, width
 from matplotlib.colors import to_rgb
+from wrong_answers import PREAMBLE, WRONG
 
 from efficient_transformers import GMLPBlock, Metrics, build_model, figures
 from efficient_transformers.book import diagrams
-from efficient_transformers.book.figures import charts, maps
+from efficient_transformers.book.exercises import check
+from efficient_transformers.book.figures import head_to_head
 from efficient_transformers.judging.evidence import Comparison
 
 pytestmark = [*DRAWINGS, pytest.mark.slow]
@@ -26,8 +28,8 @@ pytestmark = [*DRAWINGS, pytest.mark.slow]
 def test_every_public_figure_has_an_example():
     """A new one is added to the examples, and with that held to the house rule."""
     drawing = [name for name in figures.__all__ if hasattr(getattr(figures, name), "__wrapped__")]
-    drawn = "\n".join(name for f in EXAMPLES.values() for name in f.__code__.co_names)
-    assert [name for name in drawing if name not in drawn and name in vars(charts) | vars(maps)] == []
+    drawn = {name for f in EXAMPLES.values() for name in (f.__name__, *f.__code__.co_names)}
+    assert [name for name in drawing if name not in drawn] == []
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -139,18 +141,6 @@ def test_of_two_runs_the_second_is_marked_where_it_reaches_the_target():
     assert [list(ax.lines[-1].get_xdata()) for ax in (steps, seconds)] == [[50, 50], [50 * 1.1] * 2]
 
 
-def test_curves_have_a_panel_each_the_models_colors_and_a_tick_where_any_line_has_a_point():
-    lines = {"primer-ez": ([1, 10], [1.0, 2.0]), "other": (torch.tensor([1, 20]), torch.tensor([2.0, 1.0]))}
-    left, right = figures.curves({"a": lines, "b": {"transformer": ([1], [1])}}, "x", "y", marker="o", log=True).axes
-    assert (left.get_title(), right.get_title()) == ("a", "b")
-    assert left.lines[0].get_color() == figures.COLORS["primer-ez"]
-    assert left.lines[1].get_color() not in figures.COLORS.values()
-    assert list(left.lines[1].get_ydata()) == [2.0, 1.0]
-    assert left.get_xscale() == left.get_yscale() == "log"
-    assert [text.get_text() for text in left.figure.legends[0].get_texts()] == ["primer-ez", "other", "transformer"]
-    assert [t.get_text() for t in left.get_xticklabels()] == ["1", "10", "20"]
-
-
 def test_differences_are_grey_where_the_interval_holds_zero():
     rows = {
         "better": Comparison([-0.2, -0.1], -0.15, -0.2, -0.1, 0.01, told_apart=True, error=0.01),
@@ -176,3 +166,109 @@ def test_a_block_is_drawn_with_the_parameters_of_its_parts(d_attention):
     counts = [int(n.replace(",", "")) for n in re.findall(r"^[\d,]+$", labels, re.MULTILINE)]
     assert sum(counts) == sum(p.numel() for p in block.parameters())
     assert ("tiny attention" in labels) == (d_attention is not None)
+
+
+# What a figure computes of what it is given: an error of these is not seen by a look
+
+
+def test_a_reading_labels_the_weights_of_the_last_letter_and_hands_show_their_products():
+    weights, values = (
+        torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.2, 0.6, 0.2]]),
+        torch.tensor([[1.0, 0], [0, 5], [5, 0]]),
+    )
+    texts = [text.get_text() for text in figures.reading("abc", values, weights, weights @ values).axes[0].texts]
+    assert [text for text in texts if "/" in text] == ["1/5", "3/5", "1/5"]
+    assert "c, 2\ny = (1.2, 3)" in texts
+    assert [ax.texts[0].get_text() for ax in figures.clock_hands("ab", keys=[0.0, 1.0], query=1.0).axes] == [
+        "+0.54", "+1.00"
+    ]  # fmt: skip
+
+
+def test_glimpses_counts_the_letters_that_agree():
+    for text, letters, counts in (
+        ("the hen the", 1, ["1 of 1"] * 3),
+        ("the hen the", 3, ["3 of 3", "2 of 3", "3 of 3"]),
+        ("e the", 3, ["3 of 3"]),  # the first letter has no two before it
+    ):
+        (ax,) = figures.glimpses(text, {"": letters}).axes
+        assert [t.get_text() for t in ax.texts[len(text) :]] == counts
+
+
+def test_learned_kernels_shows_each_channel_the_start_and_the_mean():
+    w, start = torch.randn(2, 5, 3), torch.tensor([0.5, 0.2, 0.2])
+    _, *lines = figures.learned_kernels({"queries": w}, start).axes[0].lines
+    for n in range(2):
+        *dots, began, mean = (torch.as_tensor(line.get_ydata()).float() for line in lines[5 * n : 5 * n + 5])
+        assert torch.equal(torch.stack(dots), w[n].T)
+        assert torch.allclose(began, start)
+        assert torch.allclose(mean, w[n].mean(0))
+
+
+def test_gains_of_waves_and_kernels_are_written_above_them():
+    wave, kernel = torch.tensor([1.0, -1.0]), torch.tensor([1 / 2, 1 / 6, 1 / 6])
+    figure = figures.waves({"a": (wave, wave / 2), "b": (wave, wave)}, marked=(0, 1))
+    assert figure.axes[0].get_title(loc="left") == "a: 0.50 at token 0, −0.50 at token 1"
+    figure = figures.arrows(kernel, {"a": 0, "b": 1 / 4, "c": 1 / 2})
+    assert [ax.get_title() for ax in figure.axes] == ["a\n0.83 is left", "b\n0.37 is left", "c\n0.50 is left"]
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4, 8])
+def test_windows_of_a_waist_end_at_multiples_and_costs_are_shares_of_the_first(factor):
+    ax, costs = figures.waist(factor, {"8 plain layers": 20.0, "this hourglass": 7.6}, tokens=24).axes
+    boxes = [box for box in ax.patches if abs(box.get_y() + box.get_height() / 2 - 1) < 0.01]
+    spans = [(round(box.get_x() + 0.44), round(box.get_x() + box.get_width() - 0.44)) for box in boxes]
+    assert spans == [(end - factor + 1, end) for end in range(0, 24, factor)]
+    assert [text.get_text() for text in costs.texts] == ["100%", "38%"]
+
+
+def test_an_hourglass_by_hand_is_drawn_with_its_numbers():
+    ax = figures.by_hand(EIGHT, WINDOWS, INSIDE, EIGHT + INSIDE.repeat_interleave(4), 4).axes[0]
+    rows = [[t.get_text() for t in ax.texts if t.get_text() and t.get_position()[1] == y] for y in range(1, 5)]
+    assert rows[:3] == [["mean 2", "mean 6"], ["sum 2", "2 + 6 = 8"], ["+2"] * 4 + ["+8"] * 4]
+    assert rows[3] == ["10", "6", "10", "6", "16", "8", "12", "16"]
+
+
+def test_a_run_is_drawn_in_the_band_around_the_mean_and_a_lottery_with_its_means():
+    runs = [Metrics({"step": s, "validation_loss": 3 - s / 100 + shift} for s in (0, 50)) for shift in (-0.1, 0.1)]
+    heights = figures.loss_in_band(runs[0], runs, margin=0.25, top=4).axes[0].collections[0].get_paths()[0].vertices
+    assert (heights[:, 1].min(), heights[:, 1].max()) == pytest.approx((2.25, 3.25))
+    gains = torch.randn(500, 2) + torch.tensor([0.0, -2.0])
+    one, its_mean, *_ = figures.lottery(gains, ["one", "best"]).axes[0].lines
+    assert sum(one.get_ydata()) == pytest.approx(1)
+    assert its_mean.get_xdata()[0] == pytest.approx(gains[:, 0].mean().item())
+
+
+def test_marks_by_length_are_hollow_where_not_sure():
+    lines = {"gMLP": {500: (-0.15, True), 2000: (-0.08, False)}, "gMLP, 4 blocks": {500: (-0.2, True)}}
+    (ax,) = figures.by_length({"steps": lines}, "nats").axes
+    assert [text.get_text() for text in ax.texts] == ["gMLP, 4 blocks", "gMLP"]
+    hollow = [mark.get_markerfacecolor() == "white" for mark in ax.lines if mark.get_marker() == "P"]
+    assert (len(hollow), sum(hollow)) == (3, 1)
+
+
+@pytest.mark.parametrize("heights", [[0.02, 0.0, 0.01], [0.5, 0.5, 0.5, 3.0]])
+def test_labels_keep_their_order_and_a_distance(heights):
+    placed = head_to_head.apart(heights, 0.1)
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    assert all(placed[b] - placed[a] > 0.099 for a, b in itertools.pairwise(order))
+    assert sum(placed) == pytest.approx(sum(heights))
+
+
+DRAWN = {  # of exercises that speak of the future: what an answer that sees it is told, and how many leaks it has
+    "1.1": ("your attention sees its future", 15),
+    "3.1": ("sees 2 tokens of the future", 17),
+    "4.4": ("shows its readers 3 future tokens", 12),
+    "5.4": ("your block sees the future", 10),
+}
+
+
+@pytest.mark.parametrize("number", DRAWN)
+def test_the_leak_of_an_answer_is_drawn_in_a_notebook_and_nowhere_else(number, monkeypatch):
+    space, (told, leaks) = {}, DRAWN[number]
+    exec(PREAMBLE + next(code for code, reason in WRONG[number] if told in reason), space)
+    check(number, space["answer"])
+    assert plt.get_fignums() == []
+    monkeypatch.setattr(plt, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    check(number, space["answer"])
+    assert (plt.gcf().axes[0].images[0].get_array() == 2).sum() == leaks  # red

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import assert_equal_up_to, cut_points, in_pieces, randomize
+from helpers import assert_equal_up_to, randomize
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,7 +148,7 @@ def test_no_place_of_the_result_is_left_as_memory_was(tile):
         assert tensor.isfinite().all()
 
 
-# causality, length, cache: what tests/package/test_causality.py does not reach
+# causality and cost: what tests/package/test_causality.py does not reach
 
 
 @given(data=st.data())
@@ -180,14 +180,6 @@ def test_the_transforms_future_is_rounding(data):
 def test_a_two_sided_block_reads_everything(data):
     leak = leak_map(data.draw(blocks(causal=False)), 7)
     assert (leak > 0).all()
-
-
-@given(data=st.data())
-def test_a_block_equals_the_whole_in_pieces(data):
-    block = data.draw(blocks(causal=True))
-    pieces = data.draw(cut_points(24))
-    x = torch.randn(2, sum(pieces), 6)
-    assert_equal_up_to(1e-5, in_pieces(block, x, pieces), block(x))
 
 
 @pytest.mark.parametrize("weight", ["dense", "toeplitz"])
@@ -299,22 +291,6 @@ def test_amlp_starts_as_gmlp():
 # sizes
 
 
-@pytest.mark.parametrize(
-    ("causal", "weight", "shape"),
-    [
-        (True, "dense", (9, 9)),
-        (False, "dense", (9, 9)),
-        (True, "toeplitz", (9,)),
-        (False, "toeplitz", (17,)),
-    ],
-)
-def test_the_matrix_has_as_many_numbers_as_the_docstring_says(causal, weight, shape):
-    gate = SpatialGatingUnit(6, 9, causal=causal, weight=weight)
-    assert gate.weight.shape == shape
-    assert gate.bias.shape == (9,)
-    assert gate.matrix(9).shape == (9, 9)
-
-
 def test_the_name_amlp_is_gmlp_with_attention():
     sizes = {"vocab_size": 5, "d_model": 8}
     assert build_model("amlp", **sizes).config["d_attention"] == 64
@@ -341,16 +317,6 @@ def test_causal_or_not_must_be_said():
     for make in (lambda: SpatialGatingUnit(6, 4), lambda: GMLPBlock(6, 8, 4), lambda: TinyAttention(6, 4)):
         with pytest.raises(TypeError, match="causal"):
             make()
-
-
-def test_a_piece_that_is_too_long_leaves_the_cache_as_it_was():
-    block = randomize(GMLPBlock(6, 8, 9, causal=True, d_attention=3), 0.3)
-    x, cache = torch.randn(2, 9, 6), Cache(2)
-    first = block(x[:, :5], cache)
-    with pytest.raises(ValueError, match="the sequence length is 10; expected at most max_seq_len=9"):
-        block(x[:, :5], cache)
-    rest = block(x[:, 5:], cache)
-    torch.testing.assert_close(torch.cat([first, rest], 1), block(x), rtol=0, atol=1e-5)
 
 
 def test_a_weight_smaller_than_the_sequence_is_refused():

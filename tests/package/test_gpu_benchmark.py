@@ -7,23 +7,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import nbformat
 import pytest
 from torch import nn
 
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-NANOGPT = """
-from types import SimpleNamespace as GPTConfig
-import torch
-class GPT(torch.nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.logits = torch.nn.Embedding(config.vocab_size, config.vocab_size)
-    def forward(self, x, y):
-        return None, torch.nn.functional.cross_entropy(self.logits(x).flatten(0, 1), y.flatten())
-"""
 
 
 @pytest.fixture
@@ -55,16 +44,6 @@ def test_tests_are_counted_and_those_that_fail_are_named(gpu, plan, tmp_path):
     assert [name.rpartition("::")[2] for name in row["failed"]] == ["test_bad_on_cpu"]
 
 
-def test_notebooks_are_executed_and_cells_that_fail_are_named(gpu, plan, tmp_path):
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in ("x = 1", "assert x == 2")])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    nbformat.write(notebook, tmp_path / "small.ipynb")
-    (row,) = sections(gpu, ["notebooks"], replace(plan, notebooks=str(tmp_path)), tmp_path)["notebooks"]["rows"]
-    assert (row["tests"], row["failures"] + row["errors"], row["finished"]) == (2, 1, True)
-    assert [name.rpartition("::")[2] for name in row["failed"]] == ["Cell 1"]
-    assert "small" in row["failed"][0]
-
-
 def test_layers_stand_beside_their_plain_forms_and_those_of_others(gpu, plan, tmp_path, monkeypatch):
     def made(length):
         layer = nn.Linear(gpu.peers.D, gpu.peers.D)
@@ -92,28 +71,6 @@ def test_a_layer_that_is_not_its_plain_form_is_an_error_and_others_go_on(gpu, pl
     assert "names no checkout" in missing["nanoGPT"]
     assert [(row["model"], row["compiled"]) for row in rows] == [(n, c) for c in (False, True) for n in plan.models]
     assert all(row["tokens_per_second"] > 0 and row["ratio_to_nanoGPT"] is None for row in rows)
-
-
-def test_steps_stand_beside_nanogpt(gpu, plan, tmp_path, monkeypatch):
-    (tmp_path / "model.py").write_text(NANOGPT, encoding="utf-8")
-    monkeypatch.setenv("NANOGPT", str(tmp_path))
-    monkeypatch.delitem(sys.modules, "model", raising=False)
-    rows = sections(gpu, ["step"], replace(plan, models=("gmlp",)), tmp_path)["step"]["rows"]
-    assert [row["model"] for row in rows] == ["gmlp", "nanoGPT"] * 2
-    for ours, theirs in (rows[:2], rows[2:]):
-        assert ours["ratio_to_nanoGPT"] == pytest.approx(ours["milliseconds"] / theirs["milliseconds"])
-
-
-def test_a_run_that_is_cut_off_keeps_what_it_had_all_or_nothing(gpu, plan, tmp_path, monkeypatch):
-    plan = replace(plan, seconds={"step": 0})  # over after the first row
-    monkeypatch.setitem(gpu.SECTIONS, "step", lambda plan: iter(["a row", "another"]))
-    before = sections(gpu, ["step"], plan, tmp_path)
-    assert (before["step"]["rows"], before["step"]["complete"]) == (["a row"], False)
-    monkeypatch.setitem(gpu.SECTIONS, "step", lambda plan: iter([object()]))  # which JSON has no way to write
-    with pytest.raises(TypeError):
-        gpu.measure(["step"], plan, tmp_path / "gpu.json")
-    assert json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))["sections"] == before
-    assert sum(gpu.SECONDS.values()) <= 30 * 60  # what the Makefile says
 
 
 def test_without_a_gpu_it_says_so():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from types import SimpleNamespace
 
@@ -120,15 +119,6 @@ def test_a_folder_that_lacks_weights_is_refused(tmp_path):
     model.save_pretrained(tmp_path, state_dict=state)
     with pytest.raises(ValueError, match=r"what the folder lacks of CausalDepthwiseConv.* is \['weight'\]"):
         transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
-
-
-def test_a_folder_that_names_no_start_was_shut(tmp_path):
-    hf.wrap(small("gmlp")).save_pretrained(tmp_path)
-    file = tmp_path / "config.json"
-    config = json.loads(file.read_text())
-    assert config.pop("start") == "open"
-    file.write_text(json.dumps(config))
-    assert hf.BookConfig.from_pretrained(tmp_path).start == "shut"
 
 
 def test_what_a_model_does_not_have_is_refused():

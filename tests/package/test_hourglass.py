@@ -14,7 +14,6 @@ from efficient_transformers import (
     AvgPoolShortening,
     Cache,
     FeedForward,
-    Hourglass,
     LinearPoolingShortening,
     LinearUpSampling,
     MultiHeadAttention,
@@ -294,15 +293,3 @@ def test_what_is_two_sided_refuses_a_cache(two_sided):
 def test_an_option_that_nothing_would_use_is_refused(option):
     with pytest.raises(ValueError, match=f"{option} is 'linear'; expected"):
         build_model("hourglass", vocab_size=5, d_model=8, n_heads=2, **{option: "linear"})
-
-
-def test_an_up_sampling_of_another_factor_is_refused():
-    with pytest.raises(ValueError, match=r"up_sample\.factor is 3; expected 4"):
-        Hourglass(
-            before=nn.Identity(),
-            shorten=AvgPoolShortening(8, 4),
-            inside=nn.Identity(),
-            up_sample=NaiveUpSampling(8, 3),
-            after=nn.Identity(),
-            d_model=8,
-        )

@@ -24,7 +24,7 @@ from efficient_transformers import (
 from efficient_transformers.layers import fast
 from efficient_transformers.layers.gmlp import GATES
 from efficient_transformers.layers.hourglass import SHORTENINGS, UP_SAMPLINGS
-from efficient_transformers.layers.inspection import LiveMemory, peak_memory
+from efficient_transformers.layers.inspection import peak_memory
 from efficient_transformers.models.cost import cache_bytes, cost_model, effective_parameters, parameter_count
 
 
@@ -92,11 +92,6 @@ def test_leak_map_ignores_dropout():
     assert (leak_map(model, 8).tril() > 0).sum() == 36
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_receptive_field_of_a_convolution_is_its_width(width):
-    assert receptive_field(CausalDepthwiseConv(4, 2, kernel_size=width), 9) == width
-
-
 @pytest.mark.parametrize(("widths", "expected"), [((3, 3), 5), ((1, 3, 5), 7)])
 def test_receptive_fields_of_stacked_convolutions_add_up(widths, expected):
     assert receptive_field(stacked(*[CausalDepthwiseConv(4, 2, kernel_size=w) for w in widths]), 9) == expected
@@ -123,12 +118,6 @@ def test_shape_trace_has_one_row_per_call_in_the_order_of_the_results():
     ]
 
 
-def test_shape_trace_prints_as_an_aligned_table():
-    lines = str(shape_trace(FeedForward(4, 10, nn.ReLU()), torch.zeros(2, 3, 4))).splitlines()
-    assert [line.split()[0] for line in lines] == ["module", "up", "activation", "down", "(all)"]
-    assert len({line.index(c) for line, c in zip(lines[1:], ("Linear", "ReLU", "Linear", "Feed"), strict=True)}) == 1
-
-
 @pytest.mark.parametrize("name", model_names())
 def test_shape_trace_of_a_model_accounts_for_every_parameter(name):
     model = build_model(name, vocab_size=5, d_model=8, n_heads=2, n_layers=2)
@@ -136,21 +125,6 @@ def test_shape_trace_of_a_model_accounts_for_every_parameter(name):
     assert sum(row[-1] for row in trace.rows) == sum(p.numel() for p in model.parameters())
     assert trace.rows[0][2] == "[2, 6]"
     assert trace.rows[-1][3] == "[2, 6, 5]"
-
-
-def test_shape_trace_records_each_call_of_a_module_that_is_used_twice():
-    layer = nn.Linear(4, 4)
-    trace = shape_trace(nn.Sequential(layer, nn.ReLU(), layer), torch.zeros(1, 4))
-    assert [row[1] for row in trace.rows] == ["Linear", "ReLU", "Linear", "Sequential"]
-
-
-def test_shape_trace_removes_its_hooks_also_after_an_error():
-    module = FeedForward(4, 10, nn.ReLU())
-    own = module.register_forward_hook(lambda m, args, y: None)
-    shape_trace(module, torch.zeros(2, 3, 4))
-    with pytest.raises(ValueError, match=r"x\.shape is \(2, 3, 5\)"):
-        shape_trace(module, torch.zeros(2, 3, 5))
-    assert [hook for m in module.modules() for hook in m._forward_hooks] == [own.id]
 
 
 def test_peak_memory_counts_what_lives_at_once():
@@ -187,17 +161,6 @@ def test_peak_memory_holds_what_the_backward_pass_needs():
     assert 12000 <= peak_memory(lambda: x.exp().exp().sum().backward()) <= 12100
     with torch.no_grad():
         assert peak_memory(lambda: x.exp().exp().exp().sum()) == 8000
-
-
-def test_peak_memory_ends_with_its_call():
-    memory = LiveMemory()
-    with memory:
-        a = torch.ones(1000)
-    b = torch.ones(1000)
-    assert memory.now == memory.peak == 4000
-    del a
-    assert memory.now == 0
-    assert b.numel() == 1000
 
 
 OTHERS = [

@@ -251,13 +251,6 @@ def test_the_books_convolution_is_the_same_sum(sharing):
     torch.testing.assert_close(found, ours(HEADS), rtol=0, atol=1e-12)
 
 
-def test_a_gate_reads_what_a_free_mask_shows():
-    unit = given(labml.SpacialGatingUnit(8, 9))
-    mixed = X.chunk(2, dim=-1)[1]
-    slopes = torch.autograd.functional.jacobian(lambda z: unit(z, FREE).sum((1, 2)), X)[..., mixed.shape[-1] :]
-    assert torch.equal(slopes.abs().amax((2, 3)) > 0, FREE[..., 0])
-
-
 def test_dropout_is_labmls_by_default_and_active_in_training_alone():
     assert labml.MultiDConvHeadAttention(2, 8).dropout == 0.1
     layer = labml.HourGlass(2, 8, 0.5, 12, [2]).double()

@@ -1,11 +1,9 @@
 """Families and their options, starting weights, what an import costs, and what a printed model says."""
 
 import itertools
-import json
 import subprocess
 import sys
-from dataclasses import dataclass, fields
-from typing import get_type_hints
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -67,30 +65,18 @@ def test_a_sixth_family_is_one_class_and_one_entry(monkeypatch, tmp_path):
     assert torch.equal(LanguageModel.from_pretrained(tmp_path / "bag")(tokens), model.eval()(tokens))
 
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-def test_every_option_has_a_type_and_a_default(family):
-    types = get_type_hints(family)
-    for field in fields(family):
-        assert types[field.name] is not str, f"{field.name} is one of some names, which a Literal can say"
-        assert getattr(family(), field.name) == field.default
-    assert family.__doc__
-
-
-@every_model
-def test_a_config_makes_the_same_model_again(name):
-    model = build_model(name, **SIZES)
-    again = build_model(**model.config)
-    assert again.config == model.config
-    assert str(again) == str(model)
-    assert json.loads(json.dumps(model.config)) == model.config
-
-
 @every_model
 def test_each_layer_of_a_new_model_is_drawn_for_itself(name):
     layers = [m for m in build_model(name, **SIZES).modules() if isinstance(m, TransformerLayer | GMLPBlock)]
     drawn = [next(p for p in layer.parameters() if p.dim() == 2 and p.any()) for layer in layers]
     assert len(drawn) > 1
     assert not any(torch.equal(a, b) for a, b in itertools.combinations(drawn, 2))
+
+
+@every_model
+def test_dropout_reaches_every_layer(name):
+    model = build_model(name, **SIZES, dropout=0.25)
+    assert [m.p for m in model.modules() if isinstance(m, nn.Dropout)] == [0.25] * (1 + model.config["n_layers"])
 
 
 @every_model

@@ -1,6 +1,5 @@
 """Saving and loading: a folder restores the exact model, and a folder that cannot says why."""
 
-import json
 import os
 import random
 import time
@@ -22,7 +21,6 @@ from efficient_transformers import (
     save,
 )
 from efficient_transformers.models import saving
-from efficient_transformers.models.language_model import VARIATIONS
 from efficient_transformers.training.runs import trained_at
 
 SIZES = {"vocab_size": 9, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_seq_len": 20, "dropout": 0.25}
@@ -84,25 +82,6 @@ def test_a_folder_restores_the_exact_model(tmp_path, name):
         assert torch.equal(state[key], value)
     tokens = torch.randint(9, (3, 20))
     assert torch.equal(restored(tokens), model.eval()(tokens))
-
-
-def test_a_restored_model_is_in_eval_mode_and_can_be_trained(saved):
-    model = LanguageModel.from_pretrained(saved)
-    assert not any(m.training for m in model.modules())
-    model(torch.zeros(1, 2, dtype=torch.int64)).sum().backward()
-    assert model.embedding.weight.grad is not None
-
-
-@every_model
-def test_config_json_holds_the_arguments_of_build_model(tmp_path, name):
-    some_model(name).save_pretrained(tmp_path)
-    plain_name, options = VARIATIONS.get(name, (name, {}))
-    defaults = build_model(plain_name, **SIZES).config
-    expected = {**defaults, "name": plain_name, **SIZES, **options, **OPTIONS.get(name, {})}
-    config = json.loads((tmp_path / "config.json").read_text())
-    assert config.pop("format") == saving.FORMAT
-    assert config == expected
-    assert build_model(**config).config == expected
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
@@ -171,24 +150,6 @@ def test_a_damaged_folder_is_refused(saved, damage):
         LanguageModel.from_pretrained(saved)
 
 
-def test_weights_with_a_flipped_bit_are_refused_or_read_as_they_were(saved):
-    file = saved / "model.safetensors"
-    expected, content = LanguageModel.from_pretrained(saved).state_dict(), file.read_bytes()
-    header = 8 + int.from_bytes(content[:8], "little")
-    places = torch.randint(len(content), (60,), generator=torch.Generator().manual_seed(0)).tolist()
-    for place in [*places, *range(0, header, 7)]:
-        damaged = bytearray(content)
-        damaged[place] ^= 64
-        file.write_bytes(damaged)
-        try:
-            state = LanguageModel.from_pretrained(saved).state_dict()
-        except ValueError as error:
-            assert "model.safetensors" in str(error)  # noqa: PT017 (or there is no error)
-        else:
-            assert place < header  # where it says what is not needed
-            assert all(map(torch.equal, state.values(), expected.values()))
-
-
 @pytest.mark.parametrize(
     ("old", "new"), [('"1@1 2@4 1@1"', '"1@1 2@5 1@1"'), ('"max_seq_len": 20', '"max_seq_len": 24')]
 )
@@ -204,8 +165,9 @@ def test_a_config_that_is_not_the_saved_one_is_refused(tmp_path, old, new):
         LanguageModel.from_pretrained(tmp_path)
 
 
-@pytest.mark.long
-def test_a_byte_that_changed_in_any_file_of_a_folder_is_refused_or_changes_nothing(tmp_path, monkeypatch, command):
+@pytest.mark.slow
+@pytest.mark.parametrize("tries", [100, pytest.param(10_000, marks=pytest.mark.long)])
+def test_a_byte_that_changed_in_any_file_is_refused_or_changes_nothing(tmp_path, monkeypatch, command, tries):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     Path("fox.txt").write_text(TEXT)
@@ -220,7 +182,7 @@ def test_a_byte_that_changed_in_any_file_of_a_folder_is_refused_or_changes_nothi
 
     expected, draw, refused = read(), random.Random(0), 0
     files = {file: file.read_bytes() for file in sorted(folder.iterdir())}
-    for number in range(10_000):
+    for number in range(tries):
         file = list(files)[number % len(files)]
         damaged = bytearray(files[file])
         damaged[draw.randrange(len(damaged))] ^= draw.randrange(1, 256)
@@ -230,7 +192,7 @@ def test_a_byte_that_changed_in_any_file_of_a_folder_is_refused_or_changes_nothi
         except (ValueError, TypeError):
             refused += 1
         file.write_bytes(files[file])
-    assert refused > 3_000
+    assert refused > 0.3 * tries
 
 
 def test_weights_without_a_checksum_are_read(saved):
@@ -245,27 +207,6 @@ def test_a_checksum_is_of_any_type_of_numbers(tmp_path):
         model = some_model().to(dtype)
         model.save_pretrained(tmp_path)
         assert torch.equal(LanguageModel.from_pretrained(tmp_path).embedding.weight, model.embedding.weight)
-
-
-def test_tensors_under_other_names_have_another_checksum():
-    a, b = torch.zeros(2, 3), torch.ones(2, 3)
-    assert saving.checksum({"a": a, "b": b}) == saving.checksum({"b": b, "a": a})
-    others = [{"a": b, "b": a}, {"a": a, "c": b}, {"a": a, "b": b.T}, {"a": a, "b": b.int()}, {"a": a}]
-    assert len({saving.checksum(other) for other in [{"a": a, "b": b}, *others]}) == 6
-
-
-@pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_who_can_read_a_saved_model_is_for_the_umask_to_say(tmp_path, mask):
-    before = os.umask(mask)
-    try:
-        some_model().save_pretrained(tmp_path / "model")
-    finally:
-        os.umask(before)
-    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "model").iterdir()} == {0o666 & ~mask}
-
-
-def test_the_fingerprint_of_a_vocabulary_is_of_any_characters():
-    assert saving.fingerprint("\ud800") != saving.fingerprint("\ud801")  # which occur in no file, and in strings
 
 
 @pytest.mark.parametrize(("options", "start"), [({}, "shut"), ({"gate": "additive"}, "open")])

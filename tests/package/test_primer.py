@@ -70,11 +70,6 @@ def test_sharing_is_the_shape_of_the_only_parameter(sharing, shape):
     assert {name: tuple(p.shape) for name, p in conv.named_parameters()} == {"weight": shape}
 
 
-def test_three_heads_shared_kernels_by_default():
-    assert CausalDepthwiseConv(12, 3).weight.shape == (1, 4, 3)
-    assert MultiDConvHeadAttention(12, 3).conv_q.weight.shape == (1, 4, 3)
-
-
 @pytest.mark.parametrize(("sharing", "count"), [("all", 12), ("heads", 768), ("none", 6144)])
 def test_extra_parameters_with_biases_are_those_of_the_annotated_original(sharing, count):
     convs = [CausalDepthwiseConv(512, 8, sharing=sharing, bias=True) for _ in range(3)]
@@ -187,24 +182,6 @@ def test_convolutions_come_before_the_rotation():
     torch.testing.assert_close(attention.heads(x), expected, rtol=0, atol=1e-12)
 
 
-@given(
-    sharing=st.sampled_from(SHARINGS),
-    convolve=st.sampled_from(SUBSETS),
-    dilation=st.integers(1, 3),
-    shape=st.tuples(st.integers(1, 3), st.integers(1, 70)),
-)
-def test_width_one_and_weight_one_is_plain_attention_bit_for_bit(sharing, convolve, dilation, shape):
-    options = {"sharing": sharing, "dilation": dilation, "kernel_size": 1}
-    primer, plain = MultiDConvHeadAttention(12, 3, convolve, **options), MultiHeadAttention(12, 3)
-    with torch.no_grad():
-        for name, p in primer.named_parameters():
-            if "conv" in name:
-                p.fill_(1)
-    plain.load_state_dict({k: v for k, v in primer.state_dict().items() if "conv" not in k})
-    x = torch.randn(*shape, 12)
-    assert torch.equal(primer(x), plain(x))
-
-
 @pytest.mark.parametrize("convolve", SUBSETS)
 def test_only_what_is_asked_for_is_convolved(convolve):
     attention = randomize(MultiDConvHeadAttention(8, 2, convolve), 1.0)
@@ -273,13 +250,6 @@ def test_primers_norm_is_layer_norm(shape, scale, shift):
     torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=1e-8)
 
 
-def test_primers_norm_in_half_precision_computes_in_single():
-    norm, x = PrimerNorm(64), 3 + torch.randn(4, 64)
-    rounded = x.to(torch.bfloat16)
-    assert norm(rounded).dtype == torch.bfloat16
-    torch.testing.assert_close(norm(rounded).float(), norm(rounded.float()), rtol=1e-2, atol=1e-2)
-
-
 def test_primers_layer_normalizes_what_attention_reads_and_what_the_network_returns():
     layer = randomize(build_model("primer", vocab_size=5, d_model=8, n_heads=2, n_layers=1).body[0], 1.0).double()
     x = torch.randn(2, 5, 8, dtype=torch.float64)
@@ -308,14 +278,3 @@ def test_primer_norm_is_exact_far_from_zero(mean, spread):
     y, exact = PrimerNorm(128)(x), PrimerNorm(128).double()(x.double())
     last_digit = mean * 2**-23  # of the mean in float32, which the division magnifies
     assert_equal_up_to(1e-4 + last_digit / (spread**2 + 1e-6) ** 0.5, y.double(), exact)
-
-
-def test_kernels_that_are_frozen_or_tied_stay_so_when_they_are_expanded():
-    layer = MultiDConvHeadAttention(8, 2)
-    layer.conv_k.weight = layer.conv_q.weight
-    layer.requires_grad_(False)
-    expanded = expand_sharing(layer)
-    assert not any(p.requires_grad for p in expanded.parameters())
-    assert expanded.conv_k.weight is expanded.conv_q.weight
-    assert expanded.conv_v.weight is not expanded.conv_q.weight
-    assert all(p.requires_grad for p in expand_sharing(MultiDConvHeadAttention(8, 2)).parameters())

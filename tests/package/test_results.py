@@ -119,12 +119,6 @@ def test_only_better_and_worse_are_filled(drawn):
     assert [mark.get_markerfacecolor() == "white" for mark in diamonds] == [False, True, False]
 
 
-def test_a_difference_beyond_the_scale_is_an_arrow(drawn):
-    results.answer("hourglass-two")
-    markers = [line.get_marker() for line in plt.gcf().axes[0].lines]
-    assert (markers.count("<"), markers.count("D")) == (1, 2)
-
-
 @cache
 def lines():
     """Test losses by seed, as the files of the records have them, and the shown name of the model, by entry."""

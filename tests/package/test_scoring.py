@@ -71,13 +71,6 @@ def test_models_of_any_context_are_asked_for_the_same_targets():
     assert gaps.max() - gaps.min() <= 1
 
 
-def test_nothing_after_a_target_is_read_for_it():
-    model = Watcher()
-    score(model, TEXT[: 2 * BLOCK + 1], seq_len=64, at_least=1)
-    last = torch.cat(model.seen)[-1]
-    assert torch.equal(last, TEXT[2 * BLOCK - 64 : 2 * BLOCK])  # all but the last target
-
-
 class Single(TorchDispatchMode):
     """Refuses what a device without float64, as that of a Mac, cannot compute; the meta device stands for it."""
 

@@ -6,8 +6,6 @@ import json
 import math
 import re
 import sys
-from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ import torch
 from helpers import SIZES, TEXT
 from hypothesis import given
 from hypothesis import strategies as st
-from test_runs import interrupt, same_end
 
 import efficient_transformers.training.corpus as corpora
 import efficient_transformers.training.mapped as mapping
@@ -45,38 +42,6 @@ def test_a_text_in_pieces_that_end_where_words_do_has_the_same_tokens(text, size
     assert "".join(pieces) == text
     found = [token for piece in pieces for token in MADE.encode(piece).tolist()]
     assert found == MADE.encode(text).tolist()
-
-
-def merged(words: Counter[tuple[bytes, ...]], size: int) -> list[bytes]:
-    """Byte pairs by the rule alone: the most frequent pair becomes a token, until there are so many."""
-    made: list[bytes] = []
-    while len(made) < size:
-        pairs: Counter[tuple[bytes, bytes]] = Counter()
-        for word, count in words.items():
-            for pair in pairwise(word):
-                pairs[pair] += count
-        (best, most), *others = pairs.most_common()
-        assert not [pair for pair, count in others if count == most], "the text has no ties"
-        made.append(b"".join(best))
-        again: Counter[tuple[bytes, ...]] = Counter()
-        for word, count in words.items():
-            joined: list[bytes] = []
-            for piece in word:
-                if joined and (joined[-1], piece) == best:
-                    joined[-1] += piece
-                else:
-                    joined.append(piece)
-            again[tuple(joined)] += count
-        words = again
-    return made
-
-
-def test_merges_are_those_of_the_rule():
-    counts = {" ab": 90, " abc": 50, " abd": 23, " xc": 11, "ab": 7}
-    words = Counter({tuple(bytes([b]) for b in word.encode()): count for word, count in counts.items()})
-    text = "".join(word * count for word, count in counts.items() if word != "ab") + "\nab" * 7
-    found = BytePairVocabulary.make([text], 256 + 4)
-    assert list(found.pieces[256:]) == merged(words, 4)
 
 
 def test_a_merge_that_gives_a_known_token_is_no_new_one():
@@ -164,16 +129,6 @@ def test_a_file_is_cut_by_its_bytes_and_pairs_are_made_on_what_is_trained_on(pla
     )
 
 
-def test_shares_of_a_long_text_are_counted_in_pieces(monkeypatch):
-    tokens = MADE.encode(TEXT)
-    sizes = MADE.sizes[tokens, 1].cumsum(0)
-    whole = torch.split
-    monkeypatch.setattr(torch, "split", lambda text, size: whole(text, 7))
-    for twentieths in range(1, 20):
-        by_hand = sum(1 for end in sizes.tolist() if end <= int(sizes[-1]) * twentieths // 20)
-        assert corpora._share(tokens, MADE, twentieths) == by_hand
-
-
 def test_the_plays_have_pairs_of_the_plays_to_train_on(monkeypatch):
     texts = [TEXT, "zebras " * 40, "Grüße ❤\n"]
     monkeypatch.setattr(corpora, "_shakespeare", lambda with_test: texts)
@@ -214,11 +169,3 @@ def test_a_model_of_subwords_is_trained_saved_gone_on_with_and_scored(command, p
     assert command("train", "--init", "model", "--corpus", "fox.txt", *SIZES[6:], "--steps", 2, "--out", "more")[0] == 0
     assert read_vocabulary(Path("more")) == vocabulary
     assert command("train", "--init", "model", "--corpus", "fox.txt", "--subwords", 300)[0] == 2
-
-
-def test_a_run_of_subwords_goes_on_to_the_same_end(command, place, on_the_cpu):
-    line = ["train", "primer-ez", "--corpus", "fox.txt", *SIZES, "--subwords", 300, "--steps", 10]
-    assert command(*line, "--out", "whole")[0] == 0
-    interrupt(command, line)
-    assert command("resume", "model")[0] == 0
-    assert same_end(place / "whole", place / "model")

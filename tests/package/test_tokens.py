@@ -109,15 +109,6 @@ def test_an_interrupted_encoding_leaves_nothing_that_is_taken_for_tokens(place, 
     assert [path.name for path in (place / "data" / "tokens").iterdir()] == [".lock"]
 
 
-def test_names_of_as_many_bytes_as_a_file_system_takes_can_be_read(place):
-    for name in ("名" * 82 + "1.txt", "名" * 82 + "2.txt", "x" * 251):
-        (place / name).write_text(TEXT + name)
-        corpus = load_corpus(place / name)
-        assert corpus.vocabulary.decode(torch.cat([corpus.train, corpus.validation])) == TEXT + name
-    for path in (place / "data" / "tokens").iterdir():
-        path.name.encode()  # no half of a character
-
-
 def test_many_characters_have_wider_tokens(place):
     text = "".join(map(chr, range(0x4E00, 0x4E00 + 300))) * 2
     (place / "text.txt").write_text(text)

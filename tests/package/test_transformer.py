@@ -224,50 +224,7 @@ def test_the_layers_of_a_new_model_are_the_identity(name):
     assert all(p.requires_grad for p in model.parameters())
 
 
-def test_a_new_model_predicts_all_tokens_about_alike():
-    model = build_model("transformer", vocab_size=50, d_model=64, n_heads=4)
-    tokens = torch.randint(50, (4, 33))
-    loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
-    assert abs(loss.item() - math.log(50)) < 0.1
-
-
-def test_sizes_and_dropout_reach_the_model():
-    model = build_model(
-        "transformer", vocab_size=5, d_model=12, n_layers=3, n_heads=2, d_ff=7, max_seq_len=11, dropout=0.25
-    )
-    assert (model.vocab_size, model.d_model, model.max_seq_len, len(model.body)) == (5, 12, 11, 3)
-    assert {m.n_heads for m in model.modules() if isinstance(m, MultiHeadAttention)} == {2}
-    assert {m.up.out_features for m in model.modules() if isinstance(m, FeedForward)} == {7}
-    assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.25}
-    default = build_model("transformer", vocab_size=5, d_model=12, n_heads=2)
-    assert {m.up.out_features for m in default.modules() if isinstance(m, FeedForward)} == {48}
-
-
-@pytest.mark.parametrize("step", [1, 3, 8])
-def test_rotation_with_a_step_is_every_step_th_position(step):
-    x = torch.randn(2, 3, 5, 8, dtype=torch.float64)
-    spread = torch.zeros(2, 3, 4 * step + 1, 8, dtype=torch.float64)
-    spread[:, :, ::step] = x
-    torch.testing.assert_close(rotate(x, 2, step), rotate(spread, 2)[:, :, ::step], rtol=0, atol=1e-12)
-
-
-def test_two_sided_attention_sees_everything():
-    attention = MultiHeadAttention(8, 2, causal=False).double()
-    x = torch.randn(2, 6, 8, dtype=torch.float64)
-    maps = attention.attention_map(x)
-    assert (maps > 0).all()
-    mixed = maps @ attention.heads(x)[2]
-    torch.testing.assert_close(attention(x), attention.output(mixed.transpose(1, 2).flatten(2)), rtol=0, atol=1e-10)
-
-
 # Learned positions
-
-
-def test_learned_positions_with_a_cache_take_the_next_ones():
-    positions = LearnedPositions(4, 6)
-    x, cache = torch.zeros(2, 6, 4), Cache(2)
-    pieces = [positions(piece, cache) for piece in x.split([3, 2, 1], dim=1)]
-    assert torch.equal(torch.cat(pieces, 1), positions.weight.expand(2, -1, -1))
 
 
 @pytest.mark.parametrize("cache", [Cache(2), StaticCache(2, 9)], ids=["growing", "static"])
