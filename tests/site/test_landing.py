@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import yaml
 from axe import violations
 from playwright.sync_api import expect
 
-from tools.make import repository
-from tools.site import colab_runs, landing, writing
+from tools.site import landing, writing
 
-ROOT = Path(__file__).parents[2]
-SITE = ROOT / "_build" / "html"
+SITE = Path(__file__).parents[2] / "_build" / "html"
 PAGE, FROM_DISK = "book/index.html", SITE.as_uri()
 SEEN = "e => { const b = e.getBoundingClientRect(); return [b.top / innerHeight, b.bottom / innerHeight]; }"
 SHIFT = """window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shift += e.value; }))
@@ -136,26 +131,3 @@ def test_each_page_on_which_models_run_has_a_picture_that_says_what_it_shows(vis
     assert len(cards.get_by_role("img").evaluate_all("all => all.map(e => e.ariaLabel).filter(Boolean)")) == 4
     assert tab.locator("a[href^='what-would-it-cost']:not(.bd-sidebar *)").count() == 1, "no second link"
     assert violations(tab, ".strip") == []
-
-
-# What stands at the foot of pages and beside links
-
-
-def test_the_record_of_the_workflow_is_told_beside_the_links_to_colab(monkeypatch, tmp_path):
-    """The step of the workflow writes it; until then nothing is said."""
-    record = tmp_path / "book" / "colab.json"
-    record.parent.mkdir()
-    monkeypatch.setattr(colab_runs, "RECORD", record)
-    assert colab_runs.told() == ""
-    monkeypatch.setattr(repository, "address", lambda: "https://github.com/somebody/some-book")
-    assert "last run" not in landing.facts()
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "colab.yml").read_text(encoding="utf-8"))
-    (step,) = (step for step in workflow["jobs"]["record"]["steps"] if "TORCH" in step.get("env", {}))
-    environment = {"TORCH": "2.9.0+cpu", "PATH": "/usr/bin:/bin"}
-    subprocess.run(["bash", "-ec", step["run"]], cwd=tmp_path, env=environment, check=True)
-    assert re.fullmatch(r"last run in Colab: \d+ [A-Z]\w+ \d{4}, torch 2\.9\.0\+cpu", colab_runs.told())
-    context = {"body": '<a href="x">Open in Colab</a> · <a href="y">Open in Colab</a>'}
-    colab_runs.tell(SimpleNamespace(), "notebooks/01-transformer", "", context, None)
-    assert context["body"].startswith('<a href="x">Open in Colab</a> <small>(last run in Colab:')
-    assert context["body"].count("<small>") == 1
-    assert "torch 2.9.0+cpu</small>" in landing.facts()
