@@ -16,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 import efficient_transformers
 from tools.make import repository
+from tools.notebooks import run_notebooks
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,11 +25,10 @@ PLACES = {"_config.yml", "pyproject.toml", "CITATION.cff"}
 
 
 def test_the_address_stands_in_few_places_and_each_agrees_with_that_of_record():
-    assert {slug for _, slug in repository.occurrences()} == {repository.slug(repository.address())}
     placeholder = repository.slug(repository.address()).encode()
     named = {name for name in tracked() if placeholder in (ROOT / name).read_bytes()}
     texts = {name for name in named if re.match(r"book/(studies/)?s?\d.*\.md$|notebooks/.*\.ipynb$", name)}
-    assert named - texts == PLACES
+    assert (named - texts, len(texts)) == (PLACES, 2 * len(run_notebooks.notebooks()))
 
 
 def test_the_citation_has_the_packages_version():
