@@ -20,6 +20,7 @@ from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 
+from tools.site.code import inserted
 from tools.site.math import convert
 
 PAIR = re.compile(r"(?P<symbols>\S.*?) = (?P<names>\S.*?) \| (?P<label>\S.*)")
@@ -210,26 +211,6 @@ def marks_of(pairs: list[Pair], codes: list[str]) -> list[list[Mark]]:
             for cell, spot in zip(found, spots, strict=True):
                 cell |= {(start, end, key) for start, end in spot}
     return [nested(sorted(cell, key=lambda mark: (mark[0], -mark[1])), pairs) for cell in found]
-
-
-def inserted(source: str, more: dict[int, str]) -> str:
-    """HTML with more before some characters of its text; elements that are open there end before it and go on after."""
-    made, place, opened = "", 0, 0
-    tags: list[str] = []
-    for tag, character in re.findall(r"(<[^>]*>)|(&#?\w+;|[^<])", source):
-        if tag.startswith("</"):
-            made += tag if opened == len(tags) else ""
-            tags.pop()
-            opened = min(opened, len(tags))
-        elif tag:
-            tags.append(tag)
-        else:
-            if place in more:
-                made += "".join(f"</{tag[1:-1].split()[0]}>" for tag in reversed(tags[:opened])) + more[place]
-                opened = 0
-            made += "".join(tags[opened:]) + character
-            place, opened = place + 1, len(tags)
-    return made + more[place]
 
 
 def mark_code(pre: Tag, marks: list[Mark]) -> None:
