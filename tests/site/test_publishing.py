@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +11,7 @@ import yaml
 from bs4 import BeautifulSoup
 from docutils import nodes
 
-from tools.make import offline, repository
+from tools.make import repository
 from tools.notebooks import chapters
 from tools.site import check, landing, links, meta
 
@@ -137,9 +136,3 @@ def test_a_workflow_pins_its_actions_and_has_no_right_that_it_does_not_name(path
     assert all("timeout-minutes" in job and "permissions" in job for job in workflow["jobs"].values())
     used = re.findall(r"uses: (.*)", text)
     assert [action for action in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+(\.\d+)+", action)] == []
-
-
-def test_the_offline_zip_is_made_from_all_that_the_package_is_made_from():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    for folder in project["tool"]["setuptools"]["package-dir"].values():
-        assert any((ROOT / folder).is_relative_to(ROOT / part) for part in offline.PARTS), folder
