@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tools.site import landing, writing
 
 SITE = Path(__file__).parents[2] / "_build" / "html"
-PAGE, FROM_DISK = "book/index.html", SITE.as_uri()
+PAGE = (SITE / "book" / "index.html").as_uri()
 SEEN = "e => { const b = e.getBoundingClientRect(); return [b.top / innerHeight, b.bottom / innerHeight]; }"
 SHIFT = """window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shift += e.value; }))
     .observe({type: "layout-shift", buffered: true});"""
@@ -21,33 +21,19 @@ HONEST, LEAK = "4 3 8", "4 2 8"
 
 
 @pytest.fixture
-def visit(chromium):
-    """Opens the page in a tab that remembers what it asked for; its clock may be the test's."""
-    opened = []
+def open_page(visit):
+    """From a disk, in a tab that remembers what moved."""
 
-    def go(width=1440, height=900, motion="no-preference", scripts=True, clock=False, home=FROM_DISK):
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, reduced_motion=motion, java_script_enabled=scripts
-        )
-        tab = context.new_page()
-        opened.append(context)
-        tab.asked = []
-        tab.on("request", lambda request: tab.asked.append(request.url))
-        if clock:
-            tab.clock.install()
-        tab.add_init_script(SHIFT)
-        tab.goto(f"{home}/{PAGE}", wait_until="load")
-        return tab
+    def go(width=1440, height=900, motion="no-preference", **options):
+        return visit(PAGE, SHIFT, viewport={"width": width, "height": height}, reduced_motion=motion, **options)
 
-    yield go
-    for context in opened:
-        context.close()
+    return go
 
 
 @pytest.mark.site
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
-def test_the_first_screen_says_what_it_is_and_has_a_block_that_shows_itself_once(visit, width, height):
-    tab = visit(width, height, clock=True)
+def test_the_first_screen_says_what_it_is_and_has_a_block_that_shows_itself_once(open_page, width, height):
+    tab = open_page(width, height, clock=True)
     for what, end in {"h1": 0.75, "h1 + p": 0.75, ".facts": 0.75, ".start": 0.75, ".join-math .formula": 1}.items():
         top, bottom = tab.locator(f".bd-article {what}").first.evaluate(SEEN)
         assert 0 <= top < bottom < end, what
@@ -63,8 +49,8 @@ def test_the_first_screen_says_what_it_is_and_has_a_block_that_shows_itself_once
 
 
 @pytest.mark.site
-def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
-    still, taken = visit(motion="reduce", clock=True), visit(clock=True)
+def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(open_page):
+    still, taken = open_page(motion="reduce", clock=True), open_page(clock=True)
     taken.locator(".join-code pre").hover(position={"x": 5, "y": 5})
     for tab in (still, taken):
         tab.clock.run_for(8000)
@@ -72,8 +58,8 @@ def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
 
 
 @pytest.mark.site
-def test_the_leak_is_there_from_the_start_with_one_slider_and_the_rest_behind_more(visit):
-    tab = visit()
+def test_the_leak_is_there_from_the_start_with_one_slider_and_the_rest_behind_more(open_page):
+    tab = open_page()
     lab = tab.locator(".leak-lab")
     assert lab.evaluate(SETTING) == LEAK
     assert lab.locator("input:visible").count() == 1
@@ -85,8 +71,8 @@ def test_the_leak_is_there_from_the_start_with_one_slider_and_the_rest_behind_mo
 
 
 @pytest.mark.site
-def test_two_models_write_on_from_what_is_recorded(visit):
-    tab = visit()
+def test_two_models_write_on_from_what_is_recorded(open_page):
+    tab = open_page()
     strip = tab.locator("#two-write-here")
     texts, button = strip.locator(".models-text"), strip.get_by_role("button")
     recorded = texts.all_text_contents()
@@ -112,22 +98,10 @@ def test_two_models_write_on_from_what_is_recorded(visit):
 
 
 @pytest.mark.site
-def test_without_javascript_the_page_is_whole(visit):
-    tab = visit(scripts=False)
+def test_without_javascript_the_page_is_whole(open_page):
+    tab = open_page(java_script_enabled=False)
     assert tab.locator(".leak-lab img").is_visible()
     assert not tab.locator("#two-write-here button").is_visible()
     assert "ROMEO:" in tab.locator("#two-write-here .models-text").first.inner_text()
     assert tab.locator(".intervals").count() == 3
     assert tab.locator("svg.emblem[aria-hidden]").count() == len(landing.in_the_book())
-
-
-@pytest.mark.site
-def test_each_page_on_which_models_run_has_a_picture_that_says_what_it_shows(visit):
-    tab = visit()
-    cards = tab.locator(".strip > li")
-    assert cards.locator("a").evaluate_all("all => all.map(e => e.href.split('/').pop())") == [
-        f"{name}.html" for name in landing.SAYS["models"]
-    ]
-    assert len(cards.get_by_role("img").evaluate_all("all => all.map(e => e.ariaLabel).filter(Boolean)")) == 4
-    assert tab.locator("a[href^='what-would-it-cost']:not(.bd-sidebar *)").count() == 1, "no second link"
-    assert violations(tab, ".strip") == []

@@ -86,14 +86,6 @@ def pins():
     return dict(line.split("==") for line in read("constraints.txt").splitlines())
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
-def test_requirements_are_in_the_versions_of_the_lock(name):
-    lines = [line for line in read(name).splitlines() if not line.startswith("#")]
-    assert [line for line in lines if line[0] == "-"] in (["-c constraints.txt", "-e ."], ["-r requirements.txt"])
-    named = [line for line in lines if line[0] != "-"]
-    assert set(named) <= set(read("constraints.txt").splitlines())
-
-
 def test_what_is_pinned_is_for_every_python_that_the_readme_names():
     """One package once asked for 3.11.5, which Debian 12 does not have."""
     asked = {name: metadata(name)["Requires-Python"] or "" for name in pins()}
