@@ -26,13 +26,11 @@ from tools.site import (
     math,
     meta,
     models,
-    nulls,
     one_token,
     pages,
     policy,
     previews,
     questions,
-    references,
     search,
     source,
     tables,
@@ -55,7 +53,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         cells.open_guesses,
         pages.fill_page,
         landing.fill,
-        nulls.fill,
         source.fill,
     ],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
@@ -78,7 +75,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         widths.mark_wide,
     ],
     # A page is written.
-    "missing-reference": [others, references.resolve_short_name],
+    "missing-reference": [others, links.resolve_short_name],
     "doctree-resolved": [
         others,
         links.link_mentions,

@@ -159,3 +159,14 @@ def link_tests(app: Any, doctree: nodes.document) -> None:
             reference = nodes.reference("", "", refuri=address, internal=False)
             literal.replace_self(reference)
             reference += literal
+
+
+def resolve_short_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
+    """A bare name in a docstring, such as :func:`build_model`, is a link in whatever module it stands."""
+    domain, target = env.get_domain("py"), node.get("reftarget", "")
+    if node.get("refdomain") != "py" or "." in target:
+        return None
+    matches = [name for name in domain.objects if name.split(".")[-1] == target]
+    if not matches:
+        return None
+    return domain.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], min(matches, key=len), node, contnode)
