@@ -80,7 +80,6 @@ def test_a_pointer_opens_it_after_a_moment_and_may_enter_it(tab):
     preview.locator("math").first.wait_for()
     assert (preview.get_attribute("role"), link.get_attribute("aria-describedby")) == ("tooltip", "preview")
     assert preview.evaluate("e => getComputedStyle(e).animationName") == "none"  # motion is reduced
-    assert violations(tab, "#preview") == []
     link.dispatch_event("pointerleave", {"pointerType": "mouse"})
     preview.dispatch_event("pointerenter", {"pointerType": "mouse"})
     tab.wait_for_timeout(400)
@@ -95,6 +94,7 @@ def test_the_keyboard_opens_what_another_page_has(tab):
     tab.keyboard.press("Tab")  # so that the focus is one of the keyboard
     link.focus()
     preview.get_by_text("Hierarchical").first.wait_for()
+    assert violations(tab, "#preview") == []
     tab.keyboard.press("Tab")
     preview.wait_for(state="hidden")
 
