@@ -32,9 +32,7 @@ log = logging.getLogger(__name__)
 
 def find(app: Any, doctree: nodes.document) -> None:
     """Remember, for each numbered thing, the page and the id where it is."""
-    if not hasattr(app.env, "book_anchors"):
-        app.env.book_anchors = {}
-    anchors = app.env.book_anchors
+    anchors = vars(app.env).setdefault("book_anchors", {})
 
     def note(name: str, node: nodes.Element) -> None:
         if name in anchors:
