@@ -19,11 +19,13 @@ def visit(chromium):
 
     tabs = []
 
-    def open_tab(address, script="", errors_expected=False, **options):
+    def open_tab(address, script="", errors_expected=False, clock=False, **options):
         context = chromium.new_context(**options)
         tab, complaints = context.new_page(), []
         if script:
             tab.add_init_script(script)
+        if clock:  # the test's own
+            tab.clock.install()
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
         tab.asked = []

@@ -261,8 +261,3 @@ def test_on_paper_the_table_and_the_sizes_are_there_and_nothing_to_press(page):
         assert box["width"] > 40
         assert box["x"] + box["width"] <= 665
     assert not any(e.is_visible() for e in page.locator(".cost :is(button, [type=radio])").all())
-
-
-@pytest.mark.site
-def test_only_this_page_asks_for_the_scripts():
-    assert [path for path in SITE.rglob("*.html") if "/cost.js" in path.read_text(encoding="utf-8")] == [PAGE]

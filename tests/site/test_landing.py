@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import yaml
 from axe import violations
 from playwright.sync_api import expect
 
-from tools.make import repository
-from tools.site import colab_runs, landing, writing
+from tools.site import landing, writing
 
-ROOT = Path(__file__).parents[2]
-SITE = ROOT / "_build" / "html"
-PAGE, FROM_DISK = "book/index.html", SITE.as_uri()
+SITE = Path(__file__).parents[2] / "_build" / "html"
+PAGE = (SITE / "book" / "index.html").as_uri()
 SEEN = "e => { const b = e.getBoundingClientRect(); return [b.top / innerHeight, b.bottom / innerHeight]; }"
 SHIFT = """window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => { shift += e.value; }))
     .observe({type: "layout-shift", buffered: true});"""
@@ -26,41 +21,27 @@ HONEST, LEAK = "4 3 8", "4 2 8"
 
 
 @pytest.fixture
-def visit(chromium):
-    """Opens the page in a tab that remembers what it asked for; its clock may be the test's."""
-    opened = []
+def open_page(visit):
+    """From a disk, in a tab that remembers what moved."""
 
-    def go(width=1440, height=900, motion="no-preference", scripts=True, clock=False, home=FROM_DISK):
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, reduced_motion=motion, java_script_enabled=scripts
-        )
-        tab = context.new_page()
-        opened.append(context)
-        tab.asked = []
-        tab.on("request", lambda request: tab.asked.append(request.url))
-        if clock:
-            tab.clock.install()
-        tab.add_init_script(SHIFT)
-        tab.goto(f"{home}/{PAGE}", wait_until="load")
-        return tab
+    def go(width=1440, height=900, motion="no-preference", **options):
+        return visit(PAGE, SHIFT, viewport={"width": width, "height": height}, reduced_motion=motion, **options)
 
-    yield go
-    for context in opened:
-        context.close()
+    return go
 
 
 @pytest.mark.site
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
-def test_the_first_screen_says_what_it_is_and_has_a_block_that_shows_itself_once(visit, width, height):
-    tab = visit(width, height, clock=True)
-    for what, end in {"h1": 0.75, "h1 + p": 0.75, ".facts": 0.75, ".start": 0.75, ".join-math .formula": 1}.items():
-        top, bottom = tab.locator(f".bd-article {what}").first.evaluate(SEEN)
-        assert 0 <= top < bottom < end, what
+def test_the_first_screen_says_what_it_is_and_has_a_block_that_shows_itself_once(open_page, width, height):
+    tab = open_page(width, height, clock=True)
     lit = []
     for _ in range(8):
         tab.clock.run_for(1000)
         lit.append(tab.locator(".join .join-math .lit").first.text_content() if tab.locator(".join.on").count() else "")
     assert [name for name, before in zip(lit, ["", *lit], strict=False) if name != before] == ["yt", "ats", "vs", ""]
+    for what, end in {"h1": 0.75, "h1 + p": 0.75, ".facts": 0.75, ".start": 0.75, ".join-math .formula": 1}.items():
+        top, bottom = tab.locator(f".bd-article {what}").first.evaluate(SEEN)
+        assert 0 <= top < bottom < end, what
     tab.locator(".join-math msub[data-join]").first.hover()
     assert tab.locator(".join.on").count() == 1
     assert tab.evaluate("shift") < 0.02
@@ -68,8 +49,8 @@ def test_the_first_screen_says_what_it_is_and_has_a_block_that_shows_itself_once
 
 
 @pytest.mark.site
-def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
-    still, taken = visit(motion="reduce", clock=True), visit(clock=True)
+def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(open_page):
+    still, taken = open_page(motion="reduce", clock=True), open_page(clock=True)
     taken.locator(".join-code pre").hover(position={"x": 5, "y": 5})
     for tab in (still, taken):
         tab.clock.run_for(8000)
@@ -77,8 +58,8 @@ def test_a_reader_who_wants_no_motion_or_takes_over_is_left_alone(visit):
 
 
 @pytest.mark.site
-def test_the_leak_is_there_from_the_start_with_one_slider_and_the_rest_behind_more(visit):
-    tab = visit()
+def test_the_leak_is_there_from_the_start_with_one_slider_and_the_rest_behind_more(open_page):
+    tab = open_page()
     lab = tab.locator(".leak-lab")
     assert lab.evaluate(SETTING) == LEAK
     assert lab.locator("input:visible").count() == 1
@@ -90,8 +71,8 @@ def test_the_leak_is_there_from_the_start_with_one_slider_and_the_rest_behind_mo
 
 
 @pytest.mark.site
-def test_two_models_write_on_from_what_is_recorded(visit):
-    tab = visit()
+def test_two_models_write_on_from_what_is_recorded(open_page):
+    tab = open_page()
     strip = tab.locator("#two-write-here")
     texts, button = strip.locator(".models-text"), strip.get_by_role("button")
     recorded = texts.all_text_contents()
@@ -117,45 +98,10 @@ def test_two_models_write_on_from_what_is_recorded(visit):
 
 
 @pytest.mark.site
-def test_without_javascript_the_page_is_whole(visit):
-    tab = visit(scripts=False)
+def test_without_javascript_the_page_is_whole(open_page):
+    tab = open_page(java_script_enabled=False)
     assert tab.locator(".leak-lab img").is_visible()
     assert not tab.locator("#two-write-here button").is_visible()
     assert "ROMEO:" in tab.locator("#two-write-here .models-text").first.inner_text()
     assert tab.locator(".intervals").count() == 3
     assert tab.locator("svg.emblem[aria-hidden]").count() == len(landing.in_the_book())
-
-
-@pytest.mark.site
-def test_each_page_on_which_models_run_has_a_picture_that_says_what_it_shows(visit):
-    tab = visit()
-    cards = tab.locator(".strip > li")
-    assert cards.locator("a").evaluate_all("all => all.map(e => e.href.split('/').pop())") == [
-        f"{name}.html" for name in landing.SAYS["models"]
-    ]
-    assert len(cards.get_by_role("img").evaluate_all("all => all.map(e => e.ariaLabel).filter(Boolean)")) == 4
-    assert tab.locator("a[href^='what-would-it-cost']:not(.bd-sidebar *)").count() == 1, "no second link"
-    assert violations(tab, ".strip") == []
-
-
-# What stands at the foot of pages and beside links
-
-
-def test_the_record_of_the_workflow_is_told_beside_the_links_to_colab(monkeypatch, tmp_path):
-    """The step of the workflow writes it; until then nothing is said."""
-    record = tmp_path / "book" / "colab.json"
-    record.parent.mkdir()
-    monkeypatch.setattr(colab_runs, "RECORD", record)
-    assert colab_runs.told() == ""
-    monkeypatch.setattr(repository, "address", lambda: "https://github.com/somebody/some-book")
-    assert "last run" not in landing.facts()
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "colab.yml").read_text(encoding="utf-8"))
-    (step,) = (step for step in workflow["jobs"]["record"]["steps"] if "TORCH" in step.get("env", {}))
-    environment = {"TORCH": "2.9.0+cpu", "PATH": "/usr/bin:/bin"}
-    subprocess.run(["bash", "-ec", step["run"]], cwd=tmp_path, env=environment, check=True)
-    assert re.fullmatch(r"last run in Colab: \d+ [A-Z]\w+ \d{4}, torch 2\.9\.0\+cpu", colab_runs.told())
-    context = {"body": '<a href="x">Open in Colab</a> · <a href="y">Open in Colab</a>'}
-    colab_runs.tell(SimpleNamespace(), "notebooks/01-transformer", "", context, None)
-    assert context["body"].startswith('<a href="x">Open in Colab</a> <small>(last run in Colab:')
-    assert context["body"].count("<small>") == 1
-    assert "torch 2.9.0+cpu</small>" in landing.facts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from axe import violations
 from helpers import mostly_long
 from polling import until
 
-from tools.make import browser, fonts
+from tools.make import browser
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -25,8 +26,9 @@ OTHERS = [
     "book/one-token.html",
     "book/api/primer.html",
 ]
-# Without a letter of the book's own: marks that stand alone, and letters of a formula's words.
-DRAWN_OTHERWISE = set("✓→↗↑↓↕√≤≥≈⌈⌉⌊⌋¶¹²∞␣·␊…−↵") | {chr(c) for c in range(0x370, 0x400)}
+# What type.css has; then, without a letter of the book's own, marks that stand alone, and letters of a formula's words.
+LETTERS = set(string.ascii_letters + string.digits + string.punctuation + "©±·×²¹éöüß–—‘’“”…−Łłń")
+LETTERS |= set("✓→↗↑↓↕√≤≥≈⌈⌉⌊⌋¶¹²∞␣·␊…−↵") | {chr(c) for c in range(0x370, 0x400)}
 OPEN = "document.querySelectorAll('.bd-article details').forEach(e => { e.open = true; })"
 # What scrolls sideways, and what ends beyond the article.
 CUT = """() => {
@@ -83,24 +85,6 @@ PROSE = """() => {
     copy.querySelectorAll("math, pre, code, script, style, svg, .instrument").forEach(e => e.remove());
     return [copy.textContent, [...copy.querySelectorAll("td, th")].map(e => e.textContent)];
 }"""
-SHIFT = """window.shift = 0;
-new PerformanceObserver(list => list.getEntries().forEach(e => { if (!e.hadRecentInput) shift += e.value; }))
-    .observe({type: "layout-shift", buffered: true});"""
-
-# Of each line of code that a phone breaks, in columns: its indentation, and where its next row and its first begin.
-HANGS = """() => [...document.querySelectorAll(".cell_input pre > .lines > .line")].map(line => {
-    const letter = document.createRange(), style = getComputedStyle(line);
-    const text = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
-    let node = text.nextNode();
-    while (node && !node.data.trim()) node = text.nextNode();
-    if (!node) return;
-    letter.setStart(node, node.data.search(/\\S/));
-    letter.setEnd(node, node.data.search(/\\S/) + 1);
-    const own = line.getBoundingClientRect(), box = letter.getBoundingClientRect();
-    if (own.height < 1.5 * box.height || !box.width) return;
-    const indent = line.textContent.search(/\\S/), columns = x => Math.round(x / box.width);
-    return [indent, columns(parseFloat(style.paddingInlineStart)), columns(box.left - own.left)];
-}).filter(Boolean)"""
 
 pytestmark = pytest.mark.site
 
@@ -136,8 +120,7 @@ def test_nothing_is_cut_nothing_meets_and_there_are_two_widths(tab, path):
     page.set_viewport_size({"width": 390, "height": 900})
     until(lambda: page.evaluate(f"({CUT})().every(([, marked]) => marked)"))  # what scrolls says so
     text, cells = page.evaluate(PROSE)
-    letters = {*fonts.CHARACTERS, *fonts.EXTENDED, *DRAWN_OTHERWISE}
-    assert {c for c in text if c not in letters and not c.isspace()} == set(), "see tools/make/fonts.py"
+    assert {c for c in text if c not in LETTERS and not c.isspace()} == set()
     assert [cell for cell in cells if re.search(r"(?<![\w.)])-\.?\d", cell)] == [], "a hyphen for a minus sign"
 
 
@@ -153,21 +136,6 @@ def test_the_contents_stand_below_the_entry_of_the_page_and_say_where_one_is(tab
     page.locator(".primary-toggle").click()
     contents.locator("a").nth(6).click()
     assert not page.locator("dialog[open]").count(), "the drawer hides what it leads to"
-
-
-def test_a_section_ends_with_a_way_up_at_which_the_tab_key_does_not_stop(tab):
-    page = visit(tab, CHAPTERS[1])
-    ways = page.locator("section > section > p.up:last-child > a")
-    assert ways.count() == page.locator(".bd-article > section > section").count()
-    until(lambda: ways.evaluate_all("all => all.every(e => e.tabIndex < 0)"))
-    ways.nth(5).click()
-    until(lambda: page.evaluate("scrollY") == 0)
-
-
-def test_what_folds_takes_one_line_between_the_question_and_what_it_asks_about(tab):
-    for width, room in {390: 70, 820: 70, 1280: 50, 1440: 50}.items():
-        question, guess = (visit(tab, CHAPTERS[0], width).locator(e).bounding_box() for e in ("h1 + p", ".guess"))
-        assert 0 < guess["y"] - question["y"] - question["height"] < room, width
 
 
 def test_code_of_a_picture_opens_by_a_link_and_without_a_script_by_a_line(tab, chromium, address):
@@ -195,25 +163,4 @@ def test_a_page_with_all_that_opens_open_is_accessible(chromium, address):
     browser.visit(page, f"{address}/{CHAPTERS[1]}")
     page.evaluate(OPEN)
     assert violations(page, {"exclude": [["pre"], [".instrument"]]}) == []
-    page.close()
-
-
-def test_lines_stay_where_they_are(chromium, address):
-    page = chromium.new_page(viewport={"width": 390, "height": 900})
-    page.add_init_script(SHIFT)
-    page.goto(f"{address}/{CHAPTERS[2]}", wait_until="networkidle")
-    for place in range(0, page.evaluate("document.documentElement.scrollHeight"), 800):
-        page.evaluate("y => new Promise(done => { scrollTo(0, y); requestAnimationFrame(done); })", place)
-    assert page.evaluate("shift") < 0.02
-    page.close()
-
-
-def test_a_phone_breaks_a_line_of_code_further_in_than_it_begins(chromium, address):
-    page = chromium.new_page(viewport={"width": 390, "height": 900})
-    browser.visit(page, f"{address}/{CHAPTERS[2]}")
-    broken = page.evaluate(HANGS)
-    assert len(broken) > 50
-    for indent, next_row, first_row in broken:
-        assert first_row in (indent, next_row)  # the second where its first word needs a row
-        assert next_row == min(indent + 4, 20), "Python keeps its shape"
     page.close()

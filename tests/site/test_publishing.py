@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from bs4 import BeautifulSoup
 from docutils import nodes
 
-from tools.make import offline, repository
-from tools.notebooks import chapters
+from tools.make import repository
 from tools.site import check, landing, links, meta
 
 ROOT = Path(__file__).parents[2]
@@ -25,30 +22,10 @@ def page(name: str) -> BeautifulSoup:
     return BeautifulSoup((SITE / name).read_text(encoding="utf-8"), "html.parser")
 
 
-# Cards
-
-
-def test_there_is_a_card_for_each_chapter_in_its_order():
-    cards = BeautifulSoup(landing.cards(), "html.parser").select("li")
-    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
-    names = re.findall(r"file: notebooks/(\d\S+)", toc)
-    assert [card.select_one("h3 a")["href"] for card in cards] == [f"../notebooks/{name}.html" for name in names]
-    for card, name in zip(cards, names, strict=True):
-        assert card.select_one("h3").get_text() == ". ".join(chapters.title(name)).replace("'", "’")
-        assert card.select_one(".more a") is None  # before an address is set
-
-
 def test_with_an_address_each_card_leads_to_colab(monkeypatch):
     monkeypatch.setattr(repository, "address", lambda: ADDRESS)
     hrefs = [link["href"] for link in BeautifulSoup(landing.cards(), "html.parser").select(".more a")]
     assert hrefs == [repository.colab(ADDRESS, name) for name in landing.in_the_book()]
-
-
-def test_the_first_page_speaks_of_chapters_and_sections_that_there_are():
-    assert landing.SAYS["cards"].keys() <= set(landing.in_the_book())
-
-
-# What others see
 
 
 @pytest.mark.site
@@ -124,22 +101,3 @@ def test_the_build_finds_links_that_lead_nowhere(tmp_path):
         "a/one.html: gone.js",
         "a/one.html: no.png",
     ]
-
-
-# Workflows
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem)
-def test_a_workflow_pins_its_actions_and_has_no_right_that_it_does_not_name(path):
-    text = path.read_text(encoding="utf-8")
-    workflow = yaml.safe_load(text)
-    assert workflow["permissions"] == {}
-    assert all("timeout-minutes" in job and "permissions" in job for job in workflow["jobs"].values())
-    used = re.findall(r"uses: (.*)", text)
-    assert [action for action in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+(\.\d+)+", action)] == []
-
-
-def test_the_offline_zip_is_made_from_all_that_the_package_is_made_from():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    for folder in project["tool"]["setuptools"]["package-dir"].values():
-        assert any((ROOT / folder).is_relative_to(ROOT / part) for part in offline.PARTS), folder

@@ -11,7 +11,6 @@ from tools.make import browser
 
 SITE = Path(__file__).parents[2] / "_build" / "html"
 CHAPTERS = [page for page in browser.pages(SITE) if page.startswith("notebooks/")]
-ALWAYS = "notebooks/05-gmlp.html"  # the chapter with most stops; others by the key only in `make test-long`
 MOST = 100  # tab stops of a chapter, without those of the contents, which grow with the book
 FOCUSED = """() => {
     const active = document.activeElement, arrow = active.querySelector(":scope > .toctree-toggle");
@@ -26,13 +25,6 @@ FOCUSED = """() => {
     };
 }"""
 SLID_IN = f"() => ({FOCUSED})()?.seen"  # the bar with the skip link, which is the first stop
-ONE_AFTER_THE_OTHER = f"""() => {{
-    const stops = [...document.querySelectorAll("a[href], button, summary, input, select, textarea, [tabindex]")];
-    return stops.filter(e => e.tabIndex === 0 && e.checkVisibility({{visibilityProperty: true}})).map(e => {{
-        e.focus();
-        return document.activeElement === e ? ({FOCUSED})() : null;
-    }}).filter(stop => stop);
-}}"""
 
 pytestmark = pytest.mark.site
 
@@ -57,7 +49,7 @@ def stops(tab, most):
     return found
 
 
-@pytest.mark.parametrize("path", mostly_long(CHAPTERS, [ALWAYS]))
+@pytest.mark.parametrize("path", mostly_long(CHAPTERS, [page for page in CHAPTERS if "/studies/" not in page]))
 def test_the_keyboard_stops_where_a_reader_wants_to_and_shows_where_it_is(tab, path):
     tab.set_viewport_size({"width": 1440, "height": 900})
     browser.visit(tab, f"{SITE.as_uri()}/{path}")
@@ -66,19 +58,6 @@ def test_the_keyboard_stops_where_a_reader_wants_to_and_shows_where_it_is(tab, p
     assert [stop["what"] for stop in found if not (stop["ring"] and stop["seen"])] == []
     reached = " ".join(stop["what"] for stop in found)
     assert all(part in reached for part in ("Skip to", "theme-switch", "search-button", "dropdown", "<summary"))
-
-
-@pytest.mark.parametrize("path", mostly_long(CHAPTERS, [page for page in CHAPTERS if "/studies/" not in page]))
-def test_the_same_stops_one_after_the_other_by_a_script(tab, path):
-    """In the order of the page, which is that of the key as long as no element asks for a place of its own."""
-    tab.set_viewport_size({"width": 1440, "height": 900})
-    browser.visit(tab, f"{SITE.as_uri()}/{path}")
-    tab.keyboard.press("Tab")  # from now on, a script's focus has a ring too
-    tab.wait_for_function(SLID_IN)
-    assert tab.locator("[tabindex]:not([tabindex='0'], [tabindex='-1'])").count() == 0
-    found = tab.evaluate(ONE_AFTER_THE_OTHER)
-    assert 10 < len([stop for stop in found if not stop["contents"]]) <= MOST
-    assert [stop["what"] for stop in found if not (stop["ring"] and stop["seen"])] == []
 
 
 def test_a_reader_may_ask_for_every_stop(tab, address):

@@ -16,6 +16,7 @@ from bs4 import BeautifulSoup
 from efficient_transformers import MultiHeadAttention
 from efficient_transformers.layers import fast
 from tools.site import pages, source
+from tools.site.names import definitions
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
@@ -40,7 +41,7 @@ every_module = pytest.mark.parametrize("module", PAGES)
 
 
 def text_of(module: str) -> str:
-    folder = PACKAGE / "layers" if module in LAYERS else PACKAGE
+    folder = PACKAGE / ("layers" if module in LAYERS else "support")
     return (folder / f"{module}.py").read_text(encoding="utf-8")
 
 
@@ -51,21 +52,6 @@ def page(address: str) -> BeautifulSoup:
 
 def annotated(module: str) -> BeautifulSoup:
     return page(f"book/source/{module}.html")
-
-
-def documented(tree: ast.AST) -> dict[str, str]:
-    """The docstrings of a module, by the names of what has them; the module's own by none."""
-    found = {"": ast.get_docstring(tree) or ""}
-
-    def look(node: ast.AST, within: str) -> None:
-        for inner in ast.iter_child_nodes(node):
-            if isinstance(inner, ast.ClassDef | ast.FunctionDef):
-                name = f"{within}{inner.name}"
-                found[name] = ast.get_docstring(inner) or ""
-                look(inner, f"{name}.")
-
-    look(tree, "")
-    return {name: text for name, text in found.items() if text}
 
 
 def said_lines(text: str) -> tuple[set[int], dict[int, str]]:
@@ -121,8 +107,10 @@ def test_each_line_is_on_the_page_once_as_code_or_as_what_is_said(module):
 @every_module
 def test_a_docstring_is_the_note_of_what_it_is_about_with_its_math_set(module):
     shown = annotated(module)
-    docstrings = documented(ast.parse(text_of(module)))
-    for name, docstring in docstrings.items():
+    tree = ast.parse(text_of(module))
+    for name, node in [("", tree), *((name, node) for name, node, _ in definitions(tree))]:
+        if not (docstring := ast.get_docstring(node)):
+            continue
         note = row_of(module, name).select_one(".note") if name else shown.select_one(".about")
         plain = MATH.sub("", docstring)
         expected = words(ROLE.sub("", re.sub(r"^(Args|Returns|Raises):$", "", plain, flags=re.MULTILINE)))
@@ -131,24 +119,6 @@ def test_a_docstring_is_the_note_of_what_it_is_about_with_its_math_set(module):
     assert not shown.select("merror, code.not-converted, .problematic")
     notes = " ".join(e.get_text() for e in shown.select(".note, .about, .contents"))
     assert not re.search(r":\w+:|``|\\\w", notes)
-
-
-@pytest.mark.parametrize("module", LAYERS)
-def test_what_has_an_entry_is_linked_to_section_tests_and_entry(module):
-    listed = {e.get_text() for e in annotated(module).select(".contents dt")}
-    top = [n for n in ast.parse(text_of(module)).body if isinstance(n, ast.ClassDef | ast.FunctionDef)]
-    assert listed == {node.name for node in top}
-    for node in top:
-        facts = row_of(module, node.name).select_one(".facts")
-        links = {link["href"]: link.get_text() for link in facts.select("a")}
-        entry = [href for href in links if href.startswith("../api/")]
-        if entry:
-            assert entry[0].startswith(f"../api/{module}.html#")
-            explained = pages.explained(node.name, ast.get_docstring(node))
-            assert any(re.match(r"\.\./\.\./notebooks/.*#", href) for href in links) == bool(explained), node.name
-        assert ("Tested: " in facts.get_text()) == bool(source.tests_of(module, node.name)), node.name
-        if isinstance(node, ast.ClassDef):
-            assert entry or module == "fast" or node.name == "LiveMemory"
 
 
 def test_an_entry_that_the_package_exports_says_where_the_book_teaches_it():

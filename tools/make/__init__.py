@@ -1,1 +1,1 @@
-"""What `make` does besides notebooks and site: one page, zip, pictures, the address, fonts."""
+"""What `make` does besides notebooks and site: one page, zip, pictures, the address."""

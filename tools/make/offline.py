@@ -8,7 +8,6 @@ What is notable:
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import sys
@@ -25,8 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 OUT = ROOT / "_build" / "offline.zip"
 TOP = "efficient-transformers-annotated"
-# What the wheel is made from.
-PARTS = ("pyproject.toml", "README.md", "LICENSE", "src", "experiments/results", "benchmarks/results")
 README = """# Efficient Transformers, Annotated: everything for a machine without a network
 
 - `site/index.html`: the book. Open it in a browser; instruments, models that write, and search work from the disk.
@@ -68,14 +65,8 @@ def readme() -> str:
 def wheel(folder: Path) -> None:
     """The package's wheel."""
     with tempfile.TemporaryDirectory() as temporary:
-        copy = Path(temporary)
-        for part in PARTS:
-            (copy / part).parent.mkdir(parents=True, exist_ok=True)
-            if (ROOT / part).is_dir():
-                ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-                shutil.copytree(ROOT / part, copy / part, symlinks=True, ignore=ignored)
-            else:
-                shutil.copy(ROOT / part, copy / part)
+        copy = Path(temporary, "copy")
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "_build", "__pycache__", "*.egg-info"))
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", folder, copy], check=True)
 
@@ -98,13 +89,6 @@ def make(out: Path) -> None:
                     made.write(path, f"{TOP}/{name}/{path.relative_to(folder)}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=OUT, help="default: %(default)s")
-    out = parser.parse_args().out
-    make(out)
-    print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
-
-
 if __name__ == "__main__":
-    main()
+    make(OUT)
+    print(f"{OUT}: {OUT.stat().st_size / 1e6:.1f} MB")

@@ -12,25 +12,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
-RECORD = re.compile(r"(?m)^repository:\n(?:[ #].*\n)*?  url: (\S+)$")
 NOBODY = "OWNER"
-# Where an address stands, each with what comes before it. One group: the owner/name.
-PLACES = [
-    re.compile(r"git\+https://github\.com/([\w.-]+/[\w.-]+)"),
-    re.compile(r"(?m)^Repository = \"https://github\.com/([\w.-]+/[\w.-]+)\""),
-    re.compile(r"(?m)^repository-code: \"?https://github\.com/([\w.-]+/[\w.-]+?)\"?$"),
-]
-SITE = re.compile(r"https://([\w-]+)\.github\.io/([\w.-]+)")  # where GitHub Pages shows it
 ROW = re.compile(r"(<!-- links: make repository -->\n)(?:.+\n)?")  # in README.md
 
 
 def address() -> str:
     """The address of record."""
-    found = RECORD.search((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    if found is None:
-        raise ValueError("_config.yml has no repository.url")
-    return found[1]
+    return str(yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"])
 
 
 def is_owned(url: str) -> bool:
@@ -80,25 +71,15 @@ def files() -> list[Path]:
     return [ROOT / n for n in names if not n.startswith(("tests/", "tools/")) and (ROOT / n).exists()]
 
 
-def occurrences() -> list[tuple[Path, str]]:
-    """Every place that names the repository: the file and the owner/name that it has."""
-    texts = [(path, path.read_text(encoding="utf-8")) for path in files()]
-    named = [(path, m[1]) for path, text in texts for place in PLACES for m in place.finditer(text)]
-    return named + [(path, f"{m[1]}/{m[2]}") for path, text in texts for m in SITE.finditer(text)]
-
-
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    new, old = slug(sys.argv[1]), slug(address())
+    new, old = sys.argv[1], address()
     for path in files():
         text = path.read_text(encoding="utf-8")
-        changed = RECORD.sub(lambda m: m[0].replace(old, new), text) if path.name == "_config.yml" else text
-        for place in PLACES:
-            changed = place.sub(lambda m: m[0].replace(old, new), changed)
-        changed = changed.replace(site(f"https://github.com/{old}"), site(f"https://github.com/{new}"))
+        changed = text.replace(f"github.com/{slug(old)}", f"github.com/{slug(new)}").replace(site(old), site(new))
         if path.name == "README.md":
-            changed = ROW.sub(lambda m: m[1] + row(sys.argv[1]), changed)
+            changed = ROW.sub(lambda m: m[1] + row(new), changed)
         if changed != text:
             path.write_text(changed, encoding="utf-8")
             print(path.relative_to(ROOT))

@@ -8,7 +8,6 @@ Pages are named as under _build/html, such as notebooks/02-primer-ez.html.
 
 import argparse
 from pathlib import Path
-from typing import NamedTuple
 
 from PIL import Image
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
@@ -20,31 +19,18 @@ SITE = ROOT / "_build" / "html"
 FOLDER = ROOT / "book" / "static"
 
 
-class Stored(NamedTuple):
-    """What a picture shows: a page, from an element on."""
-
-    page: str
-    top: str
-    width: int
-    height: int
-    scale: float
-
-
-STORED = {
-    "preview.png": Stored("book/index.html", "#can-you-see-what-is-wrong", 944, 660, 1.25),
-    "page.png": Stored("notebooks/02-primer-ez.html", "#eq-2-3", 1280, 800, 1),
+STORED = {  # a page, the element that is at the top, and the size, in CSS pixels and in pixels for each
+    "preview.png": ("book/index.html", "#can-you-see-what-is-wrong", ViewportSize(width=944, height=660), 1.25),
+    "page.png": ("notebooks/02-primer-ez.html", "#eq-2-3", ViewportSize(width=1280, height=800), 1),
 }
 
 
 def store(chromium: Browser, address: str) -> None:
-    for name, stored in STORED.items():
-        size = ViewportSize(width=stored.width, height=stored.height)
-        tab = chromium.new_page(viewport=size, device_scale_factor=stored.scale, reduced_motion="reduce")
-        browser.visit(tab, f"{address}/{stored.page}")
+    for name, (page, top, size, scale) in STORED.items():
+        tab = chromium.new_page(viewport=size, device_scale_factor=scale, reduced_motion="reduce")
+        browser.visit(tab, f"{address}/{page}")
         tab.evaluate("document.querySelectorAll('details.answer').forEach(e => { e.open = true; })")
-        tab.locator(stored.top).first.evaluate(
-            "e => scrollTo({top: e.getBoundingClientRect().top - 64, behavior: 'instant'})"
-        )
+        tab.locator(top).first.evaluate("e => scrollTo({top: e.getBoundingClientRect().top - 64, behavior: 'instant'})")
         tab.wait_for_timeout(500)
         path = FOLDER / name
         tab.screenshot(path=path)
@@ -86,9 +72,7 @@ def main() -> None:
         if arguments.stored:
             store(chromium, address)
         else:
-            pages = arguments.pages or browser.pages(SITE)
-            look(chromium, address, pages, arguments.out)
-        chromium.close()
+            look(chromium, address, arguments.pages or browser.pages(SITE), arguments.out)
 
 
 if __name__ == "__main__":

@@ -87,9 +87,8 @@ def anchors(notebook: NotebookNode) -> dict[str, str]:
     """Of the figures that have an SVG: its fingerprint, and the anchor under which it is stored."""
     return {
         output.metadata["image/png"]["vector"]: folding.anchor(caption)
-        for cell, following in pairwise(notebook.cells)
-        if (caption := folding.CAPTION.match(following.source.lstrip()))
-        for output in cell.get("outputs", [])
+        for cell, caption in folding.captioned(notebook)
+        for output in cell.outputs
         if "vector" in output.get("metadata", {}).get("image/png", {})
     }
 

@@ -17,7 +17,6 @@ import argparse
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 import jupytext
@@ -36,7 +35,6 @@ KERNEL = {
     "language_info": {"name": "python", "pygments_lexer": "ipython3", "file_extension": ".py"},
 }
 PANEL = "application/vnd.jupyter.widget-view+json"
-PEAK_MEMORY = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
 
 
 def named(pattern: str) -> list[str]:
@@ -98,10 +96,8 @@ def canonical(notebook: NotebookNode, name: str) -> NotebookNode:
     return notebook
 
 
-def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
-    """Run every cell; return seconds and the kernel's peak memory in GiB."""
-    probe = nbformat.v4.new_code_cell(PEAK_MEMORY)
-    notebook.cells.append(probe)
+def execute(notebook: NotebookNode, name: str) -> None:
+    """Run every cell."""
     client = NotebookClient(
         notebook,
         timeout=600,
@@ -111,7 +107,6 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
         resources={"metadata": {"path": str((ROOT / "notebooks" / name).parent)}},
     )
     client.comm_open_handlers["jupyter.widget"] = lambda message: None  # what is drawn in a panel is the cell's output
-    start = time.perf_counter()
     with client.setup_kernel(env=os.environ | {"OMP_NUM_THREADS": "1"}):  # as in tests: conftest.py
         assert client.kc is not None  # as set up
         client.kc.execute(pictures.MEASURE, silent=True)
@@ -120,8 +115,6 @@ def execute(notebook: NotebookNode, name: str) -> tuple[float, float]:
             # Only its own kernel can move a panel of ipywidgets: what that shows at first is stored, and no widget.
             if cell.cell_type == "code":
                 cell.outputs = [output for output in cell.outputs if PANEL not in output.get("data", {})]
-    peak = int(notebook.cells.pop().outputs[0].text)
-    return time.perf_counter() - start, peak / (2**30 if sys.platform == "darwin" else 2**20)
 
 
 def execute_it(name: str) -> str:
@@ -203,14 +196,12 @@ def main() -> None:
             continue
         path = ROOT / "notebooks" / f"{name}.ipynb"
         notebook = source(name)
-        seconds, peak = execute(notebook, name)
+        execute(notebook, name)
         notebook = canonical(notebook, name)
         path.parent.mkdir(exist_ok=True)
         pictures.write_vectors(pictures.take_vectors(notebook), number(name))
-        text = written(notebook)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(written(notebook), encoding="utf-8")
         problems += untitled(name)
-        print(f"{name}: {seconds:.0f} s, peak memory {peak:.2f} GiB, {len(text) / 1e6:.2f} MB")
     sys.exit("\n".join(problems) or 0)
 
 

@@ -17,6 +17,26 @@ CODE = re.compile(r'(<div class="highlight">)(<pre>.*?)</pre>', re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 
 
+def inserted(source: str, more: dict[int, str]) -> str:
+    """HTML with more before some characters of its text; elements that are open there end before it and go on after."""
+    made, place, opened = "", 0, 0
+    tags: list[str] = []
+    for tag, character in re.findall(r"(<[^>]*>)|(&#?\w+;|[^<])", source):
+        if tag.startswith("</"):
+            made += tag if opened == len(tags) else ""
+            tags.pop()
+            opened = min(opened, len(tags))
+        elif tag:
+            tags.append(tag)
+        else:
+            if place in more:
+                made += "".join(f"</{tag[1:-1].split()[0]}>" for tag in reversed(tags[:opened])) + more[place]
+                opened = 0
+            made += "".join(tags[opened:]) + character
+            place, opened = place + 1, len(tags)
+    return made + more[place]
+
+
 def lighter(block: re.Match[str]) -> str:
     """A block of code without the spans that have no color of their own, and with its size in lines and columns."""
     source = PLAIN.sub(r"\1", block[2]).removeprefix("<pre>")

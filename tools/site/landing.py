@@ -25,7 +25,7 @@ from efficient_transformers.book import instruments
 from efficient_transformers.book.instruments import LeakLab
 from tools.make import repository
 from tools.notebooks import chapters, run_notebooks
-from tools.site import annotate, colab_runs, models, writing
+from tools.site import annotate, models, writing
 from tools.site.math import TAG, mathml
 
 ROOT = Path(__file__).parents[2]
@@ -98,11 +98,11 @@ def facts() -> str:
         f"{len(models.shipped())} trained models that run on the page",
         "nothing to install",
     )
-    first, last = names[0], colab_runs.told()
+    first = names[0]
     return (
         f'<ul class="facts">{"".join(f"<li>{fact}</li>" for fact in said)}</ul>'
         f'<p class="start"><a href="../notebooks/{first}.html">Start with Chapter 1</a> '
-        f"{colab(first, 'Open in Colab')}{f' <small>{last}</small>' if last else ''}</p>"
+        f"{colab(first, 'Open in Colab')}</p>"
     )
 
 

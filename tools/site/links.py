@@ -32,9 +32,7 @@ log = logging.getLogger(__name__)
 
 def find(app: Any, doctree: nodes.document) -> None:
     """Remember, for each numbered thing, the page and the id where it is."""
-    if not hasattr(app.env, "book_anchors"):
-        app.env.book_anchors = {}
-    anchors = app.env.book_anchors
+    anchors = vars(app.env).setdefault("book_anchors", {})
 
     def note(name: str, node: nodes.Element) -> None:
         if name in anchors:
@@ -159,3 +157,14 @@ def link_tests(app: Any, doctree: nodes.document) -> None:
             reference = nodes.reference("", "", refuri=address, internal=False)
             literal.replace_self(reference)
             reference += literal
+
+
+def resolve_short_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
+    """A bare name in a docstring, such as :func:`build_model`, is a link in whatever module it stands."""
+    domain, target = env.get_domain("py"), node.get("reftarget", "")
+    if node.get("refdomain") != "py" or "." in target:
+        return None
+    matches = [name for name in domain.objects if name.split(".")[-1] == target]
+    if not matches:
+        return None
+    return domain.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], min(matches, key=len), node, contnode)

@@ -10,21 +10,22 @@ What is notable:
 from __future__ import annotations
 
 import ast
-import html
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby, pairwise, takewhile
+from itertools import pairwise, takewhile
 
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
-from pygments.token import STANDARD_TYPES
 
+from tools.site.code import PLAIN, inserted
 from tools.site.names import Definition, Links, assigned, definitions, source_of, tree_of
 
-PLAIN = ("", "n", "p", "w")  # tokens that no style colors
+END = "\0"  # of a line
 
 
 @dataclass
@@ -132,40 +133,21 @@ def line_anchors(module: str) -> dict[int, list[str]]:
     return found
 
 
-def pieces(module: str) -> Iterator[tuple[int, int, str, str]]:
-    """Line, column, style and text of what a source is made of; of a decorator, its sign and its name."""
-    line, column = 1, 0
-    for kind, text in PythonLexer(stripnl=False).get_tokens(source_of(module)):
-        style = STANDARD_TYPES.get(kind, "")
-        for part in re.findall(r"\n|^@|[^\n]+", text):
-            if part == "\n":
-                line, column = line + 1, 0
-            else:
-                yield line, column, "" if style in PLAIN else style, part
-                column += len(part)
-
-
 @cache
 def code(module: str, pages: frozenset[str]) -> list[str]:
     """Each line of a module's source as HTML."""
-    links, anchors = Links(module, pages).found, line_anchors(module)
-    made: dict[int, list[tuple[str, str]]] = {}
-    for number, column, style, part in pieces(module):
-        shown = html.escape(part, quote=False)
-        if place := links.get((number, column)):
-            to, anchor = place
-            shown = f'<a href="{"" if to == module else f"{to}.html"}{f"#{anchor}" if anchor else ""}">{shown}</a>'
-        made.setdefault(number, []).append((style, shown))
-    finished = []
-    for number, line in enumerate(source_of(module).splitlines(), start=1):
+    source, anchors, more, starts = source_of(module), line_anchors(module), defaultdict[int, str](str), [0]
+    for number, line in enumerate(source.splitlines(), start=1):
         names = "".join(f'<span id="{name}"></span>' for name in anchors.get(number, []))
-        shown = ""
-        for style, run in groupby(made.get(number, []), key=lambda piece: piece[0]):
-            text = "".join(part for _, part in run)
-            shown += f'<span class="{style}">{text}</span>' if style else text
-        finished.append(
+        more[starts[-1]] += (
             f'<span class="line" id="L{number}" style="--indent: {len(line) - len(line.lstrip())}">{names}'
             f'<a class="number" href="#L{number}" data-number="{number}" tabindex="-1" aria-hidden="true"></a>'
-            f"{shown}\n</span>"
         )
-    return finished
+        starts.append(starts[-1] + len(line) + 1)
+        more[starts[-1]] += f"</span>{END}"
+    for (number, column), (to, anchor) in Links(module, pages).found.items():
+        place = starts[number - 1] + column
+        more[place] += f'<a href="{"" if to == module else f"{to}.html"}{f"#{anchor}" if anchor else ""}">'
+        more[place + len(re.split(r"\W", source[place:], maxsplit=1)[0])] += "</a>"
+    colored = highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
+    return inserted(PLAIN.sub(r"\1", colored), more).split(END)

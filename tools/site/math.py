@@ -4,7 +4,7 @@ What is notable:
 - numbers stand in a column of their own, as links to the equation that they name;
 - a browser breaks lines on both sides of a formula, before its full stop too: what touches one stays with it;
 - it does not break a formula itself: what a ``\\qquad`` parts may stand below each other where a page is narrow;
-- the font is made by tools/make/fonts.py.
+- the font has the glyphs that tests/site/test_site.py lists.
 """
 
 from __future__ import annotations

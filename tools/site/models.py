@@ -60,8 +60,6 @@ def options(names: Iterable[str] | None = None) -> str:
 
 def table() -> str:
     """What a reader should know of each model; the numbers are those of its card."""
-    if not shipped():
-        return "<p>No model came with the package from which this page was made.</p>"
     rows = "".join(
         f'<tr><th scope="row">{html.escape(TITLES[name])}</th><td>{card["parameters"]:,}</td>'
         f"<td>{card['validation_loss']:.3f}</td><td>{card['test_loss']:.3f}</td><td>{megabytes(name)}</td></tr>"

@@ -1,22 +1,30 @@
-"""On the site: where a name in the package's source is defined, found in syntax trees alone: nothing runs."""
+"""On the site: where a name in the package's source is defined, by its syntax tree and the classes that it makes."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from importlib import import_module
+from importlib.util import find_spec
+from types import FunctionType, ModuleType
 
-PACKAGE = Path(__file__).parents[2] / "src" / "efficient_transformers"
+PACKAGE = "efficient_transformers"
 FOLDERS = ("layers", "support")  # of the package, which have modules that are shown
+METHODS = (FunctionType, property, classmethod, staticmethod)
 Definition = ast.ClassDef | ast.FunctionDef
 Place = tuple[str, str]  # a module, and the anchor of a name in it
 
 
+def loaded(module: str) -> ModuleType:
+    folder = next(folder for folder in FOLDERS if find_spec(f"{PACKAGE}.{folder}.{module}"))
+    return import_module(f"{PACKAGE}.{folder}.{module}")
+
+
 @cache
 def source_of(module: str) -> str:
-    found = (PACKAGE / folder / f"{module}.py" for folder in FOLDERS)
-    return next(path for path in found if path.exists()).read_text(encoding="utf-8")
+    return inspect.getsource(loaded(module))
 
 
 @cache
@@ -57,25 +65,11 @@ def defined(module: str) -> dict[str, Place]:
     return found
 
 
-def class_of(place: Place) -> ast.ClassDef | None:
-    module, name = place
-    return next((n for n in tree_of(module).body if isinstance(n, ast.ClassDef) and n.name == name), None)
-
-
-def method(place: Place, name: str) -> Place | None:
-    """Where a class, or one that it inherits from, defines a method."""
-    node = class_of(place)
-    if node and any(isinstance(inner, ast.FunctionDef) and inner.name == name for inner in node.body):
-        return place[0], f"{place[1]}.{name}"
-    return overridden(place, name)
-
-
-def overridden(place: Place, name: str) -> Place | None:
-    """Where a class from which a class inherits defines a method."""
-    node = class_of(place)
-    bases = [base.id for base in node.bases if isinstance(base, ast.Name)] if node else []
-    known = (defined(place[0])[base] for base in bases if base in defined(place[0]))
-    return next((found for base in known if (found := method(base, name))), None)
+def method(place: Place, name: str, above: bool = False) -> Place | None:
+    """Where a class, or one that it inherits from, defines a method; or those from which it inherits alone."""
+    lineage = getattr(getattr(loaded(place[0]), place[1], None), "__mro__", ())[above:]
+    ours = (of for of in lineage if of.__module__.startswith(PACKAGE) and isinstance(vars(of).get(name), METHODS))
+    return next(((of.__module__.rpartition(".")[2], f"{of.__name__}.{name}") for of in ours), None)
 
 
 class Links(ast.NodeVisitor):

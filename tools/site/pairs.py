@@ -10,16 +10,17 @@ What is notable:
 
 from __future__ import annotations
 
-import html
 import io
 import re
 import tokenize
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass
 from itertools import accumulate, groupby, takewhile
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 
+from tools.site.code import inserted
 from tools.site.math import convert
 
 PAIR = re.compile(r"(?P<symbols>\S.*?) = (?P<names>\S.*?) \| (?P<label>\S.*)")
@@ -140,14 +141,7 @@ def mark_symbols(pairs: list[Pair], maths: list[Tag]) -> None:
 # Names in code.
 
 
-@dataclass
-class Mark:
-    """Where a name stands in the code, within a line, and what stands inside it."""
-
-    start: int
-    end: int
-    key: int
-    inside: list[Mark] = field(default_factory=list)
+Mark = tuple[int, int, int]  # where a name begins and ends in the code, within a line; its pair's number
 
 
 def tokens(code: str) -> list[tuple[str, int, int, int]]:
@@ -193,24 +187,21 @@ def places(name: str, code: list[tuple[str, int, int, int]]) -> list[tuple[int, 
 
 
 def nested(marks: list[Mark], pairs: list[Pair]) -> list[Mark]:
-    """The outermost of some marks, those inside them within them; one within another of its pair says nothing new."""
-    top: list[Mark] = []
-    around: list[Mark] = []
-    for mark in marks:
-        while around and around[-1].end <= mark.start:
-            around.pop()
-        if around and mark.end > around[-1].end:
-            raise NotFoundError(f"has names that overlap: {pairs[mark.key].names}, {pairs[around[-1].key].names}")
-        if all(outer.key != mark.key for outer in around):
-            (around[-1].inside if around else top).append(mark)
-            around.append(mark)
-    return top
+    """Each mark before those inside it; one within another of its pair says nothing new."""
+    kept: list[Mark] = []
+    for start, end, key in marks:
+        around = [outer for outer in kept if outer[1] > start]
+        if around and end > around[-1][1]:
+            raise NotFoundError(f"has names that overlap: {pairs[key].names}, {pairs[around[-1][2]].names}")
+        if all(outer[2] != key for outer in around):
+            kept.append((start, end, key))
+    return kept
 
 
 def marks_of(pairs: list[Pair], codes: list[str]) -> list[list[Mark]]:
-    """The outermost marks of each cell."""
+    """The marks of each cell."""
     read = [tokens(code) for code in codes]
-    found: list[set[tuple[int, int, int]]] = [set() for _ in codes]
+    found: list[set[Mark]] = [set() for _ in codes]
     for key, pair in enumerate(pairs):
         for name in pair.names:
             spots = [places(name, code) for code in read]
@@ -218,55 +209,27 @@ def marks_of(pairs: list[Pair], codes: list[str]) -> list[list[Mark]]:
                 there = sorted({text for code in read for text, *_ in code if text.isidentifier()})
                 raise NotFoundError(f"has no {name!r} in its code; its names are {', '.join(there)}")
             for cell, spot in zip(found, spots, strict=True):
-                cell |= {(start, -end, key) for start, end in spot}
-    return [nested([Mark(start, -end, key) for start, end, key in sorted(cell)], pairs) for cell in found]
-
-
-def cut(node: Any, at: int, start: int, end: int) -> str:
-    """The HTML of what stands between two places of the code, in a node that begins at `at`."""
-    if not isinstance(node, Tag):
-        return html.escape(node[max(start - at, 0) : max(end - at, 0)], quote=False)
-    inner, begin = "", at
-    for child in node.children:
-        inner += cut(child, begin, start, end)
-        begin += len(child.get_text())
-    if not inner or node.name == "pre":
-        return inner
-    attributes = "".join(
-        f' {name}="{html.escape(" ".join(value) if isinstance(value, list) else value)}"'
-        for name, value in node.attrs.items()
-    )
-    return f"<{node.name}{attributes}>{inner}</{node.name}>"
-
-
-def written(pre: Tag, start: int, end: int, marks: list[Mark]) -> str:
-    """The HTML of a piece of code, its names in spans of their own; colors and links are kept."""
-    made = ""
-    for mark in marks:
-        if start <= mark.start and mark.end <= end:
-            inner = written(pre, mark.start, mark.end, mark.inside)
-            made += f'{cut(pre, 0, start, mark.start)}<span data-join="{mark.key}">{inner}</span>'
-            start = mark.end
-    return made + cut(pre, 0, start, end)
+                cell |= {(start, end, key) for start, end in spot}
+    return [nested(sorted(cell, key=lambda mark: (mark[0], -mark[1])), pairs) for cell in found]
 
 
 def mark_code(pre: Tag, marks: list[Mark]) -> None:
-    """Each line in a span, so that a long one can go on indented, and a comment behind code below it."""
-    code, lines, start = pre.get_text(), "", 0
+    """Each name in a span, and each line, so that a long one can go on indented, and a comment behind code below it."""
+    code, start = pre.get_text(), 0
     behind = {t.start[0]: t.start[1] for t in tokenize.generate_tokens(io.StringIO(code).readline)
               if t.type == tokenize.COMMENT and t.line[: t.start[1]].strip()}  # fmt: skip
+    more: dict[int, str] = defaultdict(str)
+    for _, end, _ in marks:
+        more[end] += "</span>"
     for row, line in enumerate(code.splitlines(), 1):
-        end = start + len(line)
-        stop = start + len(line[: behind.get(row, len(line))].rstrip())
         indent = len(line) - len(line.lstrip())
-        lines += f'<span class="line" style="--in: {indent}ch">' if indent else '<span class="line">'
-        lines += written(pre, start, stop, marks)
+        more[start] += f'<span class="line" style="--in: {indent}ch">' if indent else '<span class="line">'
         if row in behind:
-            place = start + behind[row]
-            lines += f'<span class="gap">{code[stop:place]}</span>{cut(pre, 0, place, end)}'
-        else:
-            lines += code[stop:end]
-        lines += "\n</span>"
-        start = end + 1
-    made = BeautifulSoup(f"<pre>{lines}</pre>", "html.parser")  # in a pre, it keeps white space
+            more[start + len(line[: behind[row]].rstrip())] += '<span class="gap">'
+            more[start + behind[row]] += "</span>"
+        start += len(line) + 1
+        more[start] += "</span>"
+    for begin, _, key in marks:
+        more[begin] += f'<span data-join="{key}">'
+    made = BeautifulSoup(f"<pre>{inserted(pre.decode_contents(), more)}</pre>", "html.parser")  # it keeps white space
     pre.replace_with(*made.contents)

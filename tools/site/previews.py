@@ -168,20 +168,15 @@ def write(app: Any, error: Exception | None) -> None:
     }
     cited = papers(texts["book/bibliography.html"])
     wanted: dict[str, set[str]] = defaultdict(set)
-    new = {page for page, text in texts.items() if not policy.is_finished(text)}
-    for page in new:
-        texts[page] = mark(page, texts[page], cited)
-        (site / page).write_text(texts[page], encoding="utf-8")
     for page, text in texts.items():
-        for target, anchor in wanted_by(page, text):
+        if not policy.is_finished(text):  # written by this build
+            texts[page] = mark(page, text, cited)
+            (site / page).write_text(texts[page], encoding="utf-8")
+        for target, anchor in wanted_by(page, texts[page]):
             wanted[target].add(anchor)
     for page in wanted.keys() & texts.keys():
         out = site / "_static" / "previews" / f"{page.removesuffix('.html')}.js"
         out.parent.mkdir(parents=True, exist_ok=True)
-        begins = f'(window.PREVIEWS ??= {{}})["{page}"] = '
-        known = {}
-        if page not in new and out.exists():
-            known = json.loads(out.read_text(encoding="utf-8").removeprefix(begins).removesuffix(";\n"))
-        made = {a: known[a] if a in known else preview(texts[page], a, page) for a in sorted(wanted[page])}
+        made = {anchor: preview(texts[page], anchor, page) for anchor in sorted(wanted[page])}
         data = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
-        out.write_text(f"{begins}{data};\n", encoding="utf-8")
+        out.write_text(f'(window.PREVIEWS ??= {{}})["{page}"] = {data};\n', encoding="utf-8")

@@ -27,7 +27,7 @@ from efficient_transformers.layers import fast
 from tools.notebooks import tested
 from tools.site import links, pages
 from tools.site.listing import Row, code, rows
-from tools.site.names import Definition, assigned, definitions, overridden, tree_of
+from tools.site.names import Definition, assigned, definitions, method, tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "book/source"
@@ -170,7 +170,7 @@ class AnnotatedSource(PyObject):
         if not of:
             told = self.parse_text_to_nodes("\n\n".join(facts(self.module, row.name)))
             return box("note", *said, *comment, box("facts", *told))
-        if not (said or comment) and (base := overridden((self.module, of), title)):
+        if not (said or comment) and (base := method((self.module, of), title, above=True)):
             comment = self.parse_text_to_nodes(f"Overrides `{base[1]} <{base[0]}.html#{base[1]}>`__.")
         return box("note", nodes.paragraph(title, title, classes=["method"]), *said, *comment)
 
