@@ -7,7 +7,7 @@ NAME = $(word 2,$(MAKECMDGOALS))
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
 .PHONY: help book page check lab offline linkcheck lint quick package test test-lab test-long notebooks benchmarks
-.PHONY: bench gpu serve pictures workflows audit clean repository requirements
+.PHONY: bench gpu serve single pictures workflows audit clean repository requirements
 
 help:                       ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -97,6 +97,9 @@ gpu: .venv/ready .peers/ready ## on a machine with CUDA, at most 30 minutes: tes
 
 serve: book                 ## look at the site on http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+single: .venv/ready         ## single/: each family as one file, from the cells of the chapters
+	$(BIN)/python -m tools.make.single
 
 pictures: book              ## the pictures of pages that the README and links to the book show
 	$(BIN)/python -m tools.make.screenshots --stored

@@ -2,7 +2,7 @@
 
     python gmlp.py a-text.txt
 
-Put together from the cells of Chapter 5 of Efficient Transformers, Annotated.
+Put together by `make single` from the cells of Chapter 5 of Efficient Transformers, Annotated.
 """
 
 import math

@@ -2,7 +2,7 @@
 
     python primer_ez.py a-text.txt
 
-Put together from the cells of Chapter 2 of Efficient Transformers, Annotated.
+Put together by `make single` from the cells of Chapter 2 of Efficient Transformers, Annotated.
 """
 
 import math

@@ -2,7 +2,7 @@
 
     python transformer.py a-text.txt
 
-Put together from the cells of Chapter 1 of Efficient Transformers, Annotated.
+Put together by `make single` from the cells of Chapter 1 of Efficient Transformers, Annotated.
 """
 
 import math
