@@ -198,6 +198,7 @@ def test_a_deep_copy_of_a_layer_has_its_own_place_in_a_cache():
 def test_a_cache_belongs_to_the_first_model_that_uses_it():
     first, second = (build_model("transformer", vocab_size=5, d_model=8, n_heads=2, n_layers=1) for _ in range(2))
     cache, tokens = Cache(1), torch.zeros(1, 3, dtype=torch.int64)
+    assert cache.tokens_read == 0
     first(tokens, cache)
     with pytest.raises(ValueError, match="the cache is one that another model has used"):
         second(tokens, cache)
