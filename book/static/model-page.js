@@ -20,6 +20,7 @@ const mean = (pieces) => {
   const known = pieces.filter((piece) => piece.surprise !== null);
   return known.reduce((sum, piece) => sum + piece.surprise, 0) / Math.max(1, known.length);
 };
+const shade = ({ surprise }) => (surprise === null ? null : surprise / MOST);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** A slider that says its value. */
@@ -37,36 +38,17 @@ function slider(text, attributes, say) {
 // ---- a model in a worker of its own
 
 class Reader {
-  constructor(warn) {
-    Object.assign(this, { warn, number: 0, waiting: new Map() });
+  constructor() {
     const text = `(${model_worker})((${efficient_transformers})(), self);`;
-    try {
-      this.port = new Worker(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
-      this.port.onmessage = (message) => this.receive(message);
-      this.port.onerror = () => this.work_in_the_page();
-    } catch {
-      this.work_in_the_page();
-    }
+    this.worker = new Worker(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
   }
-  /** Where no worker may start, the page computes. */
-  work_in_the_page() {
-    this.warn("This browser starts no worker here, so the page itself computes: it may stutter while a model writes.");
-    const inside = { postMessage: (data) => this.receive({ data }) };
-    model_worker(efficient_transformers(), inside);
-    this.port = { postMessage: (data) => setTimeout(() => inside.onmessage({ data })) };
-    for (const [number, { question }] of this.waiting) this.port.postMessage([number, question]);
-  }
-  receive({ data: [number, answer] }) {
-    const { resolve, reject } = this.waiting.get(number);
-    this.waiting.delete(number);
-    if (answer.error) reject(new Error(answer.error));
-    else resolve(answer);
-  }
+  /** The answer comes through a channel of its own. */
   ask(what, value) {
     return new Promise((resolve, reject) => {
-      const number = this.number++, question = [what, value];
-      this.waiting.set(number, { question, resolve, reject });
-      this.port.postMessage([number, question]);
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = ({ data }) => (data.error ? reject(new Error(data.error)) : resolve(data));
+      this.worker.onerror = () => reject(new Error("This browser starts no worker here, in which a model would run."));
+      this.worker.postMessage([what, value], [port2]);
     });
   }
 }
@@ -170,12 +152,12 @@ class Slot {
     if (name === OWN && !this.given) throw new Error("Drop your model’s folder first, or choose its three files.");
     this.loaded = null;
     this.say(`Loading ${this.title} …`);
-    this.reader ??= new Reader((warning) => this.say((this.warning = warning)));
+    this.reader ??= new Reader();
     const model = name === OWN ? this.given : await fetch_shipped(this.folder, name);
     this.config = (await this.reader.ask("load", model)).config;
     this.known = new Set(model.vocabulary.characters);  // of bytes, none: then it reads every character
     this.loaded = name;
-    this.say(this.warning ?? "");
+    this.say("");
   }
 }
 
@@ -189,9 +171,6 @@ class Text {
       const place = [...this.element.children].indexOf(event.target);
       if (place >= 0) choose(place);
     };
-  }
-  clear() {
-    this.element.replaceChildren();
   }
   /** More characters; of each, a shade from -1 to 1, or null. */
   add(pieces, shade, from = Infinity) {
@@ -356,21 +335,18 @@ class Writing {
     const read = [...app.input.value.slice(0, 2 * MANY)].slice(0, Math.min(MANY, app.context));
     this.text.add(read.map((text) => ({ text })), () => null);
   }
-  shade(piece) {
-    return piece.surprise === null ? null : piece.surprise / MOST;
-  }
   async start(text) {
     this.pieces = [...(await this.slot.reader.ask("read", text)).pieces];
     [this.from, this.tokens, this.ms] = [this.pieces.length, 0, 0];
-    this.text.clear();
-    this.text.add(this.pieces, this.shade);
+    this.text.element.replaceChildren();
+    this.text.add(this.pieces, shade);
   }
   async write(limit, options) {
     const answer = await this.slot.reader.ask("write", { ms: SLICE, limit, ...options });
     this.tokens += answer.tokens;
     this.ms += answer.ms;
     this.pieces.push(...answer.pieces);
-    this.text.add(answer.pieces, this.shade, this.from);
+    this.text.add(answer.pieces, shade, this.from);
     this.text.show_end();
     this.rate.textContent = `${Math.round((1000 * this.tokens) / this.ms).toLocaleString("en")} tokens per second`;
     if (answer.restarted) this.restarted = true;
@@ -485,7 +461,6 @@ class WritePage extends App {
     if (this.running) return void (this.running = false);
     this.running = true;
     this.runner.textContent = "Stop";
-    this.panels.classList.add("running");
     await this.act(async () => {
       await this.begin();
       this.writings[0].text.element.scrollIntoView({ block: "nearest", behavior: calm.matches ? "auto" : "smooth" });
@@ -497,7 +472,6 @@ class WritePage extends App {
     });
     this.running = false;
     this.runner.textContent = "Run";
-    this.panels.classList.remove("running");
   }
 }
 
@@ -518,16 +492,17 @@ function title({ name, what, span }, config) {
 
 /** What a model read at the chosen character, layer by layer and head by head. */
 class Lamp {
-  constructor(slot, choose) {
-    Object.assign(this, { slot, choose });
+  constructor(slot, pieces, choose) {
+    Object.assign(this, { slot, pieces });
     this.select = make("select", { onchange: () => this.draw() });
     this.heads = make("select", { onchange: () => this.draw() });
     this.head = labelled("Head", this.heads);
     this.map = make("canvas", { class: "models-map", role: "img" });
-    this.map.onclick = (event) => choose(Math.floor((event.offsetY / this.map.clientHeight) * this.pieces.length));
+    this.map.onclick = (event) => choose(Math.floor((event.offsetY / this.map.clientHeight) * pieces.length));
     this.map_said = make("p", { class: "models-caption" },
       "The whole text: a row for each character, a column for each that it could read. Touch a row.");
     this.text = new Text(`What ${slot.title} read`, choose);
+    this.text.add(pieces, () => 0);
     this.values = make("div", { class: "models-values", role: "img" });
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
     this.element = make("div", { class: "models-panel" },
@@ -535,11 +510,6 @@ class Lamp {
       make("div", { class: "models-row" }, labelled("Layer", this.select), this.head),
       make("div", { class: "models-split" },
         make("div", {}, this.text.element, this.values, this.said, this.map, this.map_said), this.bars.element));
-  }
-  begin(pieces) {
-    this.pieces = pieces;
-    this.text.clear();
-    this.text.add(pieces, () => 0);
   }
   async look(place) {
     const { expected, reads } = await this.slot.reader.ask("look", { place });
@@ -647,8 +617,8 @@ class ReadPage extends App {
     this.pieces = answers[0].pieces;
     this.readings = answers.map(({ pieces }, i) => {
       const row = new Text(`How surprising the text is to ${slots[i].title}`, pick);
-      row.add(pieces, (piece) => (piece.surprise === null ? null : piece.surprise / MOST));
-      return { pieces, row, lamp: new Lamp(slots[i], pick) };
+      row.add(pieces, shade);
+      return { pieces, row, lamp: new Lamp(slots[i], pieces, pick) };
     });
     const rows = this.readings.map(({ pieces, row }, i) => [
       make("p", { class: "models-name" }, make("strong", {}, slots[i].title),
@@ -657,7 +627,6 @@ class ReadPage extends App {
     this.rows.replaceChildren(...rows.flat());
     this.lamps.replaceChildren(...this.readings.map(({ lamp }) => lamp.element));
     this.lamps.classList.toggle("two", slots.length > 1);
-    for (const { lamp, pieces } of this.readings) lamp.begin(pieces);
     this.place.max = this.pieces.length;
     this.result.hidden = false;
     await this.look(old ? Math.min(Number(this.place.value), this.pieces.length) - 1 : this.most_striking());
@@ -716,10 +685,10 @@ class Strip {
     this.status.textContent = "Loading both models …";
     const models = await Promise.all(this.panels.map(({ name }) => fetch_shipped(this.weights, name)));
     for (const [i, panel] of this.panels.entries()) {
-      const reader = new Reader((warning) => (this.status.textContent = warning));
+      const reader = new Reader();
       await reader.ask("load", models[i]);
       const { pieces } = await reader.ask("read", panel.start);
-      panel.text.add(pieces, Writing.prototype.shade);
+      panel.text.add(pieces, shade);
       panel.recorded.replaceWith(panel.text.element);
       panel.reader = reader;
     }
@@ -728,7 +697,7 @@ class Strip {
     const answers = await Promise.all(this.panels.map(({ reader }) =>
       reader.ask("write", { ms: SLICE, limit: left, ...this.options })));
     for (const [i, { text, start }] of this.panels.entries()) {
-      text.add(answers[i].pieces, Writing.prototype.shade, start.length);
+      text.add(answers[i].pieces, shade, start.length);
       text.show_end();
     }
     return Math.max(...answers.map(({ tokens }) => tokens));

@@ -147,11 +147,11 @@ const answers = {
   },
 };
 
-port.onmessage = async ({ data: [number, [question, value]] }) => {
+port.onmessage = async ({ data: [question, value], ports: [asker] }) => {
   try {
-    port.postMessage([number, await answers[question](value)]);
+    asker.postMessage(await answers[question](value));
   } catch (error) {
-    port.postMessage([number, { error: error.message }]);
+    asker.postMessage({ error: error.message });
   }
 };
 }

@@ -164,7 +164,7 @@ class Weights {
 class Cache {
   /** `watch(layer, what, position, values)` is told attention weights and gates as they arise. */
   constructor(watch = null) {
-    Object.assign(this, { watch, tokens_read: 0, owner: null, memory: new Map() });
+    Object.assign(this, { watch, tokens_read: 0, memory: new Map() });
   }
   of(layer) {
     if (!this.memory.has(layer)) this.memory.set(layer, { length: 0, phase: 0, buffers: [], window: null });
@@ -683,7 +683,6 @@ class LanguageModel {
   /** The logits after each of the tokens, [T * vocab_size]. */
   forward(tokens, cache = new Cache()) {
     this.check_tokens(tokens, cache);
-    cache.owner = this;
     cache.tokens_read += tokens.length;
     const D = this.d_model, x = new Float32Array(tokens.length * D);
     tokens.forEach((token, t) => x.set(this.embedding.subarray(token * D, (token + 1) * D), t * D));
@@ -691,7 +690,6 @@ class LanguageModel {
   }
   check_tokens(tokens, cache) {
     const n = this.vocab_size, T = cache.tokens_read + tokens.length, most = this.max_seq_len;
-    require(!cache.owner || cache.owner === this, "the cache", "another model's", "one for this model");
     require(tokens.length > 0, "the text", "", "at least one character");
     require(T <= most, "the length of the text", T, `at most ${most} characters, the context of this model`);
     const worst = tokens.find((token) => !(Number.isInteger(token) && token >= 0 && token < n));
@@ -702,8 +700,7 @@ class LanguageModel {
 /** The model that config.json describes, if the weights are its own. */
 function build_model(config, tensors) {
   const { format = 1, vocabulary_sha256, trained_seq_len, name, dropout, ...given } = config;
-  require([2, 3].includes(format), "the format of config.json", format, "2 or 3; save the model again");
-  if (format === 2 && name === "gmlp") given.weight ??= "dense";
+  require(format === 3, "the format of config.json", format, "3; save the model again");
   require_known("the model's name", name, Object.keys(FAMILIES));
   const { options, make_layer, make_body } = FAMILIES[name], settled = { ...options, ...given };
   for (const option of Object.keys(given)) require_known("an option", option, [...SIZES, ...Object.keys(options)]);

@@ -32,8 +32,8 @@ function sortable(table) {
   }
 }
 
-// A script that is needed now, once; one that did not arrive is asked for again. previews.js, search-dialog.js and
-// landing.js use it.
+// A script that is needed now, once; one that did not arrive is asked for again. previews.js, search-dialog.js,
+// landing.js and model-parts.js use it.
 const arriving = {};
 function arrives(src) {
   return arriving[src] ??= new Promise((resolve, reject) => {

@@ -168,31 +168,9 @@ def test_every_model_computes_what_pytorch_does(page, case, tmp_path, monkeypatc
         assert_seen(found, seen)
 
 
-def test_weights_as_they_ship(page, tmp_path):
-    """In float16, a causal matrix as its lower triangle."""
-    model, tokens = small_model("gmlp dense"), torch.randint(VOCAB, (T,))
-    packed = pretrained.pack(model.state_dict())
-    saving.write(tmp_path, {**model.config, saving.VOCABULARY: "0" * 64, saving.TRAINED_AT: 8}, packed)
-    model.load_state_dict(pretrained.unpack(packed))
-    make(page, contents(tmp_path))
-    assert (read(page, tokens)[0] - model(tokens[None])[0]).abs().max() <= 1e-4
-
-
-def test_every_float16(page):
-    bits = np.arange(2**16, dtype=np.uint16)
-    numbers = bits.view(np.float16)
-    bits = bits[np.isfinite(numbers)]
-    header = json.dumps({"x": {"dtype": "F16", "shape": [len(bits)], "data_offsets": [0, 2 * len(bits)]}}).encode()
-    file = len(header).to_bytes(8, "little") + header + bits.tobytes()
-    found = page.evaluate(
-        "text => pack(library.read_safetensors(bytes(text)).get('x').data)", base64.b64encode(file).decode()
-    )
-    assert torch.equal(unpack(found, -1), torch.from_numpy(bits.view(np.float16).astype(np.float32)))
-
-
 @pytest.mark.parametrize("name", pretrained_names())
 def test_a_model_that_ships(page, name):
-    """Three texts at every position; then 300 characters of greedy text, each PyTorch's choice to within 1e-3."""
+    """Three texts, at every position."""
     model, vocabulary = load(name)
     text = load_corpus("shakespeare-with-test", vocabulary=vocabulary).validation.long()
     make(page, contents(pretrained.SHIPPED / name))
@@ -202,29 +180,6 @@ def test_a_model_that_ships(page, name):
             expected = model(tokens[None])[0]
         found = page.evaluate("tokens => pack(model.forward(tokens))", tokens.tolist())
         assert (unpack(found, len(tokens), -1) - expected).abs().max() <= 1e-4
-    segments = page.evaluate(
-        """tokens => {  // a full context goes on with its second half, as on the page
-            const segments = [];
-            for (let left = 300, cache; left > 0; left--) {
-                let segment = segments.at(-1), unread = segment?.slice(-1);
-                if (!segment || segment.length === model.max_seq_len) {
-                    unread = segment ? segment.slice(-(model.max_seq_len >> 1)) : tokens;
-                    [segment, cache] = [[...unread], new library.Cache()];
-                    segments.push(segment);
-                }
-                segment.push(library.draw(model.forward(unread, cache).slice(-model.vocab_size), 0));
-            }
-            return segments;
-        }""",
-        vocabulary.encode("To be").tolist(),
-    )
-    read = (5, model.max_seq_len // 2)  # what a segment begins with
-    assert sum(map(len, segments)) == sum(read) + 300
-    for n, tokens in zip(read, map(torch.tensor, segments), strict=True):
-        with torch.no_grad():
-            logits = model(tokens[None])[0, n - 1 : -1]
-        chosen = logits.gather(1, tokens[n:, None])[:, 0]
-        assert (logits.amax(1) - chosen).max() <= 1e-3
 
 
 def test_draws(page):
@@ -248,14 +203,6 @@ def refused(page, config, weights):
     return str(error.value)
 
 
-def test_a_folder_of_format_2_that_names_no_matrix_is_dense(page, tmp_path):
-    model = build_model("dense-gmlp", vocab_size=VOCAB, d_model=16, n_layers=2, max_seq_len=MAX_LEN)
-    config, weights = folder_of(model, tmp_path)
-    unnamed = {key: value for key, value in config.items() if key != "weight"}
-    make(page, [unnamed | {"format": 2}, weights])
-    assert "the shape of body.0.gate.weight" in refused(page, unnamed, weights)
-
-
 def test_bad_files_are_refused_with_a_sentence(page, tmp_path):
     model = build_model("gmlp", vocab_size=VOCAB, d_model=16, n_layers=2, max_seq_len=MAX_LEN)
     config, weights = folder_of(model, tmp_path)
@@ -265,7 +212,7 @@ def test_bad_files_are_refused_with_a_sentence(page, tmp_path):
         return base64.b64encode(data).decode()
 
     for changed, said in (
-        ({"format": 1}, "the format of config.json is 1; expected 2 or 3; save the model again"),
+        ({"format": 1}, "the format of config.json is 1; expected 3; save the model again"),
         ({"name": "mamba"}, "the model's name is “mamba”; expected one of"),
         ({"tying": False}, "an option is “tying”; expected one of"),
         ({"gate": "open"}, "gate is “open”; expected one of"),
@@ -296,12 +243,6 @@ def test_bad_texts_are_refused_with_a_sentence(page, tmp_path):
     with pytest.raises(Error, match="a character is “☃”; expected one of this model's 3 characters: abc"):
         page.evaluate("new library.Vocabulary({ characters: 'abc' }).encode('☃')")
     assert page.evaluate("new library.Vocabulary({ tokens: 'bytes' }).encode('é')") == [0xC3, 0xA9]
-    with pytest.raises(Error, match="the cache is “another model's”"):
-        page.evaluate("""() => {
-            const cache = new library.Cache();
-            cache.owner = {};
-            model.forward([1], cache);
-        }""")
 
 
 def test_a_model_of_subwords_is_not_made_into_a_script(tmp_path):
@@ -320,8 +261,9 @@ style-src 'self' file: 'unsafe-inline'; img-src 'self' data:"><style>* {{ box-si
 :root {{ --pst-color-text-base: #222; --pst-color-text-muted: #555; --pst-color-background: #fff;
   --pst-color-link: #00529b; --pst-color-border: #aaa; --pst-font-family-monospace: monospace; }}</style>
 <link rel="icon" href="data:,"><link rel="stylesheet" href="static/models.css">
-<script defer src="static/models.js"></script><script defer src="static/model-worker.js"></script>
-<script defer src="static/model-parts.js"></script><script defer src="static/model-page.js"></script>
+<script src="static/page.js"></script><script defer src="static/models.js"></script>
+<script defer src="static/model-worker.js"></script><script defer src="static/model-parts.js"></script>
+<script defer src="static/model-page.js"></script>
 <main><h1>{kind}</h1>{body}</main></html>"""
 
 
@@ -362,7 +304,6 @@ def site(tmp_path_factory):
                 (folder / "weights" / f"{name}.js").write_text(models.as_script(where))
         for kind in ("write", "read"):
             (folder / f"{kind}.html").write_text(PAGE.format(kind=kind, body=body_of(kind)))
-        assert models.table().count("<tr>") == 4
     return folder
 
 
@@ -488,28 +429,24 @@ def test_a_model_of_one_s_own(visit, site, home):
     press(tab, "Run")
     assert error_of(tab) == "Drop your model’s folder first, or choose its three files."
     before, files = len(tab.asked), tab.get_by_label("or its files").first
-    own = site / "own" / "bytes"
-    files.set_input_files([own / "config.json", own / "model.safetensors"])
+    good = {file.name: file.read_bytes() for file in (site / "own" / "bytes").iterdir()}
+
+    def give(contents):
+        files.set_input_files([{"name": name, "mimeType": "", "buffer": data} for name, data in contents.items()])
+
+    give({name: good[name] for name in ("config.json", "model.safetensors")})
     expect(tab.locator(".models-error")).to_contain_text("Missing: vocabulary.json")
-    bad = site / "own" / "bad"
-    bad.mkdir()
-    for name in ("config.json", "model.safetensors", "vocabulary.json"):
-        (bad / name).write_bytes((own / name).read_bytes())
-    good = {name: (bad / name).read_bytes() for name in ("config.json", "model.safetensors", "vocabulary.json")}
     for name, content, said in (
         ("config.json", b"hello", "config.json is not JSON"),
-        ("config.json", good["config.json"].replace(b'"format": 3', b'"format": 1'), "The format of config.json is 1"),
         ("config.json", b"null", "config.json is null; expected an object"),
         ("model.safetensors", b"PK a zip", "model.safetensors does not hold weights"),
         ("vocabulary.json", b'{"characters": "abc"}', "The number of characters in vocabulary.json is 3; expected 256"),
         ("vocabulary.json", json.dumps({"characters": "".join(map(chr, range(1, 257)))}).encode(), "The sha256 of"),
         ("vocabulary.json", b'{"words": []}', "expected an object with characters or bytes"),
     ):
-        (bad / name).write_bytes(content)
-        files.set_input_files([bad / name for name in good])
+        give(good | {name: content})
         expect(tab.locator(".models-error")).to_contain_text(said)
-        (bad / name).write_bytes(good[name])
-    files.set_input_files([own / name for name in good])
+    give(good)
     expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
     tab.locator("textarea").fill("né ☃")
     press(tab, "Step")
@@ -534,11 +471,6 @@ def test_files_may_be_dropped(visit, site, home):
         contents,
     )
     expect(tab.locator(".models-status")).to_contain_text("Your transformer is here")
-    press(tab, "Read it")
-    assert error_of(tab) == ""
-    assert "your transformer" in tab.locator(".models-rows").inner_text()
-    tab.locator("select").first.select_option("primer-ez")
-    expect(tab.locator(".models-rows")).to_be_hidden()  # until the other model has read
 
 
 def test_bad_input_on_the_pages(visit, home):
@@ -562,23 +494,20 @@ def test_bad_input_on_the_pages(visit, home):
 
 
 def test_unknown_characters_are_left_out_on_request(visit, home):
-    for kind, verb, field in (("write", "run", "your text"), ("read", "read", "your line")):
-        tab = visit(f"{home}/{kind}.html")
-        tab.get_by_label(field).fill("to 😀bé")
-        press(tab, {"write": "Step", "read": "Read it"}[kind])
-        assert "“😀”, “é” are not among the 30 characters of Primer EZ." in error_of(tab)
-        tab.get_by_role("button", name=f"Leave out 😀 é and {verb}").click()
-        expect(tab.locator(".models-text span").nth(3)).to_be_attached()
-        assert tab.get_by_label(field).input_value() == "to b"
-        assert error_of(tab) == ""
+    tab = visit(f"{home}/read.html")
+    tab.get_by_label("your line").fill("to 😀bé")
+    press(tab, "Read it")
+    assert "“😀”, “é” are not among the 30 characters of Primer EZ." in error_of(tab)
+    tab.get_by_role("button", name="Leave out 😀 é and read").click()
+    expect(tab.locator(".models-text span").nth(3)).to_be_attached()
+    assert tab.get_by_label("your line").input_value() == "to b"
+    assert error_of(tab) == ""
 
 
-def test_without_a_worker_the_page_computes_and_says_so(visit, home):
-    for script in ("delete window.Worker", "window.Worker = class { postMessage() { this.onerror(); } }"):
-        tab = visit(f"{home}/write.html", script)
-        press(tab, "Step")
-        assert "starts no worker here" in tab.locator(".models-status").inner_text()
-        assert len(written(tab)) == 6
+def test_without_a_worker_it_says_so(visit, home):
+    tab = visit(f"{home}/write.html", "window.Worker = class { postMessage() { this.onerror(); } }")
+    press(tab, "Step")
+    assert "starts no worker here" in error_of(tab)
 
 
 def test_weights_that_do_not_arrive(visit, home):
