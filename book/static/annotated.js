@@ -18,7 +18,7 @@ function annotate(block) {
     return { left: box.left - whole.left, right: box.right - whole.left, top: box.top - whole.top, bottom: box.bottom - whole.top };
   };
 
-  // From below the symbol to the gap between the columns, down it, and along below the name.
+  // Down from the symbol, so that it is no bar of a fraction, to the gap between the columns, and along below the name.
   function draw(pair, at) {
     thread.replaceChildren();
     const all = marks(pair), pre = code.querySelector("pre");
@@ -29,8 +29,7 @@ function annotate(block) {
     const down = (row.querySelector("mfrac, munder, munderover") ? place(row) : from).bottom + 1; // it would strike them out
     const [gap, edge, up] = [place(math).right, place(pre).left, to.bottom + 1], half = (gap + edge) / 2;
     const path = document.createElementNS(thread.namespaceURI, "path");
-    path.setAttribute("d", `M${from.left} ${down}H${gap}C${half} ${down} ${half} ${up} ${edge} ${up}H${to.right}`);
-    path.setAttribute("pathLength", "1");
+    path.setAttribute("d", `M${(from.left + from.right) / 2} ${down}v6H${gap}C${half} ${down + 6} ${half} ${up} ${edge} ${up}H${to.right}`);
     thread.dataset.join = pair;
     thread.append(path);
   }

@@ -1,7 +1,6 @@
 // The first page: an annotated block shows itself once, and two models write on when asked to.
 (() => {
 "use strict";
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Three symbols light up in turn, as under a mouse; a touch or a key ends it. */
 function play(block) {
@@ -27,21 +26,17 @@ function play(block) {
 function ask(root) {
   const button = root.querySelector("button");
   button.addEventListener("click", async () => {
-    if (!root.app) {
-      button.disabled = true;
-      try {
-        for (const src of root.dataset.scripts.split(" ")) await arrives(src);
-      } catch {
-        root.querySelector(".models-error").textContent = "The models’ scripts did not arrive. Is there a network?";
-      }
-      button.disabled = false;
+    button.disabled = true;
+    try {
+      for (const src of root.dataset.scripts.split(" ")) await arrives(src);
+    } catch {
+      root.querySelector(".models-error").textContent = "The models’ scripts did not arrive. Is there a network?";
     }
+    button.disabled = false;
     root.app?.press();
   });
 }
 
-addEventListener("DOMContentLoaded", () => {
-  if (!calm.matches && !location.hash) play(document.querySelector(".join"));
-  document.querySelectorAll("#two-write-here").forEach(ask);
-});
+if (!matchMedia("(prefers-reduced-motion: reduce)").matches && !location.hash) play(document.querySelector(".join"));
+document.querySelectorAll("#two-write-here").forEach(ask);
 })();

@@ -55,19 +55,12 @@ class Reader {
 
 // ---- where models come from
 
-/** The files of a drop, those in a dropped folder included. */
+/** The files of a drop, or of a dropped folder. */
 async function dropped(transfer) {
-  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean), files = [];
-  if (!entries.length) return [...transfer.files];
-  const visit = async (entry) => {
-    if (entry.isFile) files.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
-    else {
-      const reader = entry.createReader(), list = () => new Promise((...settle) => reader.readEntries(...settle));
-      for (let found = await list(); found.length; found = await list()) for (const inner of found) await visit(inner);
-    }
-  };
-  for (const entry of entries) await visit(entry);
-  return files;
+  const folder = [...transfer.items].map((item) => item.webkitGetAsEntry()).find((entry) => entry?.isDirectory);
+  if (!folder) return [...transfer.files];
+  const entries = await new Promise((...settle) => folder.createReader().readEntries(...settle));
+  return Promise.all(entries.filter((entry) => entry.isFile).map((file) => new Promise((...settle) => file.file(...settle))));
 }
 
 /** What the reader's files hold, or an error that says which one is missing. */
@@ -89,11 +82,10 @@ async function read_files(files) {
 
 /** A menu of models, and the one that was chosen. */
 class Slot {
-  constructor(root, label, { optional = false, chosen, say, act, onchange }) {
-    Object.assign(this, { folder: root.dataset.weights, say, act, onchange, reader: null, loaded: null, given: null });
-    const shipped = root.querySelector("template").content.cloneNode(true);
-    this.select = make("select", {}, ...(optional ? [new Option("none", "")] : []), shipped);
-    this.select.append(new Option("a model of your own …", OWN));
+  constructor(app, label, chosen, ...options) {
+    Object.assign(this, { app, reader: null, loaded: null, given: null });
+    const shipped = app.root.querySelector("template").content.cloneNode(true);
+    this.select = make("select", {}, ...options, shipped, new Option("a model of your own …", OWN));
     if ([...this.select.options].some((option) => option.value === chosen)) this.select.value = chosen;
     const pick = (files) => this.take(files), input = (attributes) => make("input", {
       type: "file", multiple: true, ...attributes, onchange: async ({ target }) => {
@@ -112,7 +104,7 @@ class Slot {
     const show = () => (this.box.hidden = this.select.value !== OWN);
     this.select.onchange = () => {
       show();
-      onchange();
+      app.changed();
     };
     show();
     this.element = make("div", { class: "models-slot" }, labelled(label, this.select), this.box);
@@ -130,8 +122,8 @@ class Slot {
   }
   /** The reader's own files: loaded at once, so that what is wrong with them is said at once. */
   take(files) {
-    this.onchange();  // who writes stops, since the worker forgets the text with the model
-    return this.act(async () => {
+    this.app.changed();  // who writes stops, since the worker forgets the text with the model
+    return this.app.act(async () => {
       this.given = this.loaded = null;
       try {
         this.given = await read_files(await files);
@@ -140,9 +132,9 @@ class Slot {
         this.given = null;
         throw error;
       }
-      this.onchange();  // now its name is known
+      this.app.changed();  // now its name is known
       const { name, n_layers, d_model, max_seq_len } = this.config;
-      this.say(`Your ${name} is here: ${n_layers} layers, ${d_model} channels, it reads ${max_seq_len} characters.`);
+      this.app.status.textContent = `Your ${name} is here: ${n_layers} layers, ${d_model} channels, it reads ${max_seq_len} characters.`;
     });
   }
   /** Load what was chosen, unless that was done; throw what is wrong with it. */
@@ -151,13 +143,13 @@ class Slot {
     if (this.loaded === name) return;
     if (name === OWN && !this.given) throw new Error("Drop your model’s folder first, or choose its three files.");
     this.loaded = null;
-    this.say(`Loading ${this.title} …`);
+    this.app.status.textContent = `Loading ${this.title} …`;
     this.reader ??= new Reader();
-    const model = name === OWN ? this.given : await fetch_shipped(this.folder, name);
+    const model = name === OWN ? this.given : await fetch_shipped(this.app.root.dataset.weights, name);
     this.config = (await this.reader.ask("load", model)).config;
     this.known = new Set(model.vocabulary.characters);  // of bytes, none: then it reads every character
     this.loaded = name;
-    this.say("");
+    this.app.status.textContent = "";
   }
 }
 
@@ -239,14 +231,9 @@ class App {
     this.asked = new URLSearchParams(location.hash.slice(1));
     this.status = make("p", { class: "models-status", role: "status" });
     this.error = make("p", { class: "models-error", role: "alert" });
-    const about = {
-      say: (text) => (this.status.textContent = text),
-      act: (action) => this.act(action),
-      onchange: () => this.changed(),
-    };
     this.slots = [
-      new Slot(root, "Model", { chosen: this.asked.get("a") || "primer-ez", ...about }),
-      new Slot(root, "Beside it", { optional: true, chosen: this.asked.get("b") ?? "", ...about }),
+      new Slot(this, "Model", this.asked.get("a") || "primer-ez"),
+      new Slot(this, "Beside it", this.asked.get("b") ?? "", new Option("none", "")),
     ];
     this.menus = make("div", { class: "models-row menus" }, ...this.slots.map((slot) => slot.element));
     this.input = make("textarea", { rows: 2, spellcheck: "false" });
@@ -276,11 +263,9 @@ class App {
   }
   fail(error) {
     this.error.textContent = as_sentence(error.message);
-    if (error.unknown) this.offer(error.unknown);
     this.status.textContent = "";
-  }
-  /** To go on without the characters that a model never saw. */
-  offer(unknown) {
+    const { unknown } = error;
+    if (!unknown) return;
     this.error.append(" ", button(`Leave out ${unknown.slice(0, 5).join(" ")}${unknown.length > 5 ? " …" : ""} and ${this.verb}`, () => {
       this.input.value = [...this.input.value].filter((c) => !unknown.includes(c)).join("");
       this.input.dispatchEvent(new Event("input"));
@@ -325,7 +310,7 @@ class Writing {
     [this.place, this.placer] = slider("Character", { min: 0, max: 0, value: 0 }, say);
     this.place.oninput = () => look(Number(this.place.value));
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
-    this.closer = make("a", { class: "models-closer" }, "Read this closely");
+    this.closer = make("a", { style: "visibility: hidden" }, "Read this closely");
     this.bars.show("the next character will be drawn from", []);
     this.element = make("div", { class: "models-panel" },
       make("p", { class: "models-name" }, make("strong", {}, slot.title), this.rate),
@@ -367,7 +352,7 @@ class Writing {
     this.said.textContent = piece ? sentence(piece, place, expected) : this.summary();
     const last = this.pieces.slice(-120).map(({ text }) => text).join("");
     this.closer.href = `read-with-it.html${App.prototype.link.call(this.app, last)}`;
-    this.closer.classList.toggle("there", this.slot.chosen !== OWN);
+    this.closer.style.visibility = this.slot.chosen === OWN ? "hidden" : "visible";
   }
   summary() {
     const written = this.pieces.slice(this.from);
@@ -427,9 +412,6 @@ class WritePage extends App {
   }
   forget() {
     this.stale = true;
-    this.lay_out();
-  }
-  lay_out() {
     this.writings = this.used.map((slot) => new Writing(this, slot));
     this.panels.replaceChildren(...this.writings.map((writing) => writing.element));
     this.panels.classList.toggle("two", this.writings.length > 1);
@@ -440,7 +422,7 @@ class WritePage extends App {
   async restart() {
     this.options();
     await this.prepare();
-    this.lay_out();
+    this.forget();
     for (const writing of this.writings) {
       await writing.start(this.input.value);
       await writing.look();
@@ -448,7 +430,7 @@ class WritePage extends App {
     this.stale = false;
   }
   async begin() {
-    if (this.stale !== false) await this.restart();
+    if (this.stale) await this.restart();
   }
   async write(limit, brief = false) {
     await this.begin();

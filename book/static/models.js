@@ -146,9 +146,6 @@ class Weights {
   of(part, factor = 1) {
     return new Weights(this.tensors, this.name ? `${this.name}.${part}` : String(part), this.step * factor);
   }
-  has(name) {
-    return this.tensors.has(this.of(name).name);
-  }
   take(name, ...shape) {
     const key = this.of(name).name, tensor = this.tensors.get(key);
     require(tensor, `the tensor ${key}`, null, "to be in model.safetensors, for the model in config.json");
@@ -562,7 +559,7 @@ function build_hourglass(weights, config, [n, ...inner_n], [k, ...inner_factors]
 class SpatialGatingUnit {
   constructor(weights, d_ffn, n, { gate, weight }) {
     Object.assign(this, { n, kind: gate, d_out: gate === "split" ? d_ffn / 2 : d_ffn });
-    Object.assign(this, { name: weights.name, step: weights.step, weight, triangle: weights.has("weight.tril") });
+    Object.assign(this, { name: weights.name, step: weights.step, weight, triangle: weights.tensors.has(weights.of("weight.tril").name) });
     this.norm = LayerNorm(weights.of("norm"), this.d_out);
     this.W = this.triangle ? weights.take("weight.tril", (n * (n + 1)) / 2)  // a model that ships
       : weight === "dense" ? weights.take("weight", n, n) : weights.take("weight", n).slice().reverse();
