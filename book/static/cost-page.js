@@ -48,7 +48,7 @@ class Page {
       button.addEventListener("click", () => { // other sizes; the reader's model and picture stay
         const kept = [["model", this.chosen], ["shows", root.elements.shows.value]];
         this.open(new URLSearchParams([...new URLSearchParams(button.dataset.start), ...kept]));
-        this.remember();
+        this.change();
       });
     }
     addEventListener("hashchange", () => this.open(location.hash.slice(1)));
@@ -71,12 +71,9 @@ class Page {
     this.compute();
   }
 
+  /** What a reader set is computed, and the address keeps it. */
   change() {
     this.compute();
-    this.remember();
-  }
-
-  remember() {
     const changed = new URLSearchParams([...new FormData(this.root)].filter(([name, text]) => text !== this.first.get(name)));
     history.replaceState(null, "", changed.size ? `#${changed}` : location.pathname + location.search);
   }

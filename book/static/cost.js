@@ -92,19 +92,12 @@ function parse_hierarchy(hierarchy) {
   return { n_layers: levels.map(([layers]) => layers), factors };
 }
 
-/** A body of one of the families; gMLP has two blocks for each layer. */
-function body_cost(name, sizes, T) {
-  if (name === "hourglass") {
-    const levels = parse_hierarchy(sizes.hierarchy || default_hierarchy(sizes.n_layers));
-    return hourglass_cost(sizes, T, { ...levels, resampling: sizes.resampling ?? "simplest" });
-  }
-  if (name in BLOCKS) return times(2 * sizes.n_layers, block_cost(sizes, T, BLOCKS[name]));
-  return times(sizes.n_layers, layer_cost(sizes, T, name));
-}
-
 /** A model's parameters, multiply-adds per token, and bytes of one sequence: kept for the backward pass, and in a cache. */
 function cost_model(name, sizes, T) {
-  const body = body_cost(name, sizes, T), matrix = sizes.d_model * sizes.vocab_size; // embedding and output are one
+  const n = sizes.n_layers, levels = parse_hierarchy(sizes.hierarchy || default_hierarchy(n));
+  const body = name === "hourglass" ? hourglass_cost(sizes, T, { ...levels, resampling: sizes.resampling })
+    : name in BLOCKS ? times(2 * n, block_cost(sizes, T, BLOCKS[name])) : times(n, layer_cost(sizes, T, name)); // two blocks a layer
+  const matrix = sizes.d_model * sizes.vocab_size; // embedding and output are one
   return {
     parameters: body.parameters + matrix + 2 * sizes.d_model,
     multiply_adds: body.multiply_adds + matrix,

@@ -12,18 +12,14 @@ function play(block) {
     const mark = steps.shift();
     point(mark ?? block, mark ? "pointerover" : "pointerleave");
     if (mark) waiting = setTimeout(next, 1600);
-    else block.dataset.played = "yes";
   }
-  function stop() {
-    clearTimeout(waiting);
-    block.dataset.played = "yes";
-  }
+  const stop = () => clearTimeout(waiting);
   for (const touch of ["pointermove", "pointerdown", "keydown"]) block.addEventListener(touch, stop, { capture: true, once: true });
   waiting = setTimeout(next, 1000);
 }
 
 /** What the page Write with it runs on comes with the first press. */
-function ask(root) {
+document.querySelectorAll("#two-write-here").forEach((root) => {
   const button = root.querySelector("button");
   button.addEventListener("click", async () => {
     button.disabled = true;
@@ -35,8 +31,6 @@ function ask(root) {
     button.disabled = false;
     root.app?.press();
   });
-}
-
+});
 if (!matchMedia("(prefers-reduced-motion: reduce)").matches && !location.hash) play(document.querySelector(".join"));
-document.querySelectorAll("#two-write-here").forEach(ask);
 })();

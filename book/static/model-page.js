@@ -9,6 +9,7 @@ const LIMIT = 1000;  // characters that one run writes
 const MANY = 4096;  // characters that are shown, whatever was pasted
 const SLICE = 30;  // milliseconds of writing between two looks at the page
 const MOST = 6;  // nats of surprise that have the full tint: one in 400
+const [PLUS, MINUS] = [[245, 158, 11], [86, 180, 233]];  // of a map, on which nothing is written
 const OWN = "own", FILES = ["model.safetensors", "config.json", "vocabulary.json"];
 
 // ---- small things
@@ -178,15 +179,9 @@ class Text {
     span.classList.toggle("other", shade < 0);
     return span;
   }
-  retint(shades) {
-    [...this.element.children].forEach((span, i) => this.tint(span, shades[i] ?? 0));
-  }
   mark(place) {
     this.element.querySelector(".chosen")?.classList.remove("chosen");
     this.element.children[place]?.classList.add("chosen");
-  }
-  show_end() {
-    this.element.scrollTop = this.element.scrollHeight;
   }
 }
 
@@ -274,16 +269,13 @@ class App {
   }
   act(action) {
     this.error.textContent = "";
-    return this.queue(action);
-  }
-  queue(action) {
     this.turn = this.turn.then(action).catch((error) => this.fail(error));
     return this.turn;
   }
   /** Another model was chosen: what is shown is not its work. */
   changed() {
     this.measure();
-    this.queue(() => this.forget());
+    this.act(() => this.forget());
   }
   async prepare() {
     if (!this.input.value) throw new Error("The text is empty. Type at least one character.");
@@ -332,7 +324,7 @@ class Writing {
     this.ms += answer.ms;
     this.pieces.push(...answer.pieces);
     this.text.add(answer.pieces, shade, this.from);
-    this.text.show_end();
+    this.text.element.scrollTop = this.text.element.scrollHeight;
     this.rate.textContent = `${Math.round((1000 * this.tokens) / this.ms).toLocaleString("en")} tokens per second`;
     if (answer.restarted) this.restarted = true;
     return answer.tokens;
@@ -515,7 +507,7 @@ class Lamp {
     const shades = this.pieces.map((_, i) => chosen.reduce((sum, head) => sum + head[i], 0) / chosen.length);
     const most = shades.reduce((m, x) => Math.max(m, Math.abs(x)), 0);
     const best = shades.findIndex((x) => Math.abs(x) === most);
-    this.text.retint(shades.map((x) => x / Math.max(most, 1e-9)));
+    [...this.text.element.children].forEach((span, i) => this.text.tint(span, shades[i] / Math.max(most, 1e-9)));
     this.text.mark(this.place);
     const ends = span === 1 ? best : shades.findLastIndex((x, i) => x === shades[best] && i < best + span);
     const back = this.place - ends, far = `${back} ${back === 1 ? "character" : "characters"} back`;
@@ -530,14 +522,13 @@ class Lamp {
   /** One pixel for each pair of characters, in the colors of the text. */
   async draw_map(index, head) {
     const n = this.pieces.length, { shades } = await this.slot.reader.ask("map", { index, head });
-    const style = getComputedStyle(this.map), image = new ImageData(n, n);
-    const [plus, minus] = ["--plus", "--minus"].map((name) => style.getPropertyValue(name).trim().split(" ").map(Number));
+    const image = new ImageData(n, n);
     for (let t = 0; t < n; t++) {
       let most = 1e-9;
       for (let s = 0; s < n; s++) most = Math.max(most, Math.abs(shades[t * n + s]));
       for (let s = 0, p = 4 * t * n; s < n; s++, p += 4) {
         const x = shades[t * n + s] / most, row = t === this.place ? 60 : 0;
-        image.data.set([...(x < 0 ? minus : plus), Math.max(row, 255 * Math.abs(x))], p);
+        image.data.set([...(x < 0 ? MINUS : PLUS), Math.max(row, 255 * Math.abs(x))], p);
       }
     }
     [this.map.width, this.map.height] = [n, n];
@@ -611,13 +602,10 @@ class ReadPage extends App {
     this.lamps.classList.toggle("two", slots.length > 1);
     this.place.max = this.pieces.length;
     this.result.hidden = false;
-    await this.look(old ? Math.min(Number(this.place.value), this.pieces.length) - 1 : this.most_striking());
-  }
-  /** The place of the largest difference, or of the largest surprise. */
-  most_striking() {
+    // At first, the place of the largest difference, or of the largest surprise.
     const [one, two] = this.readings.map(({ pieces }) => pieces.map(({ surprise }) => surprise ?? 0));
-    const size = one.map((x, i) => (two ? Math.abs(two[i] - x) : x));
-    return size.indexOf(Math.max(...size));
+    const sizes = one.map((x, i) => (two ? Math.abs(two[i] - x) : x)), most = sizes.indexOf(Math.max(...sizes));
+    await this.look(old ? Math.min(Number(this.place.value), this.pieces.length) - 1 : most);
   }
   /** Where the second model expected a character more than the first, or less. */
   difference([a, b]) {
@@ -680,7 +668,7 @@ class Strip {
       reader.ask("write", { ms: SLICE, limit: left, ...this.options })));
     for (const [i, { text, start }] of this.panels.entries()) {
       text.add(answers[i].pieces, shade, start.length);
-      text.show_end();
+      text.element.scrollTop = text.element.scrollHeight;
     }
     return Math.max(...answers.map(({ tokens }) => tokens));
   }

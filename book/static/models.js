@@ -16,6 +16,8 @@ function efficient_transformers() {
 
 // ---- checks.py
 
+const MOST_BACK = 4096;  // tokens: a layer keeps what it looks back to
+
 /** Throw unless `condition` holds: the argument, its value, what was expected. */
 function require(condition, argument, value, expected) {
   if (condition) return;
@@ -25,11 +27,6 @@ function require(condition, argument, value, expected) {
 
 function require_int(argument, value, least) {
   require(Number.isInteger(value) && value >= least, argument, value, `an int of at least ${least}`);
-}
-
-/** A layer keeps what it looks back to. */
-function require_near(argument, tokens) {
-  require(tokens <= 4096, argument, tokens, "at most 4096 tokens");
 }
 
 function require_known(argument, value, known) {
@@ -529,7 +526,7 @@ function parse_hierarchy(hierarchy) {
   const whole = levels.every(([n]) => Number.isInteger(n)) && factors.every((k) => Number.isInteger(k) && k > 0);
   const palindrome = String(stacks) === String([...stacks].reverse());
   require(good && whole && palindrome && levels[0][1] === 1, "hierarchy", hierarchy, "one such as “2@1 6@3 2@1”");
-  for (const k of factors) require_near("a factor of the hierarchy", k);
+  for (const k of factors) require(k <= MOST_BACK, "a factor of the hierarchy", k, `at most ${MOST_BACK} tokens`);
   return [levels.map(([n]) => n), factors];
 }
 
@@ -703,7 +700,7 @@ function build_model(config, tensors) {
   for (const option of Object.keys(given)) require_known("an option", option, [...SIZES, ...Object.keys(options)]);
   for (const size of SIZES) require_int(size, settled[size], 1);
   for (const size of ["kernel_size", "dilation"]) if (size in settled) require_int(size, settled[size], 1);
-  require_near("dilation", settled.dilation ?? 1);
+  require((settled.dilation ?? 1) <= MOST_BACK, "dilation", settled.dilation, `at most ${MOST_BACK} tokens`);
   for (const option of Object.keys(options)) {
     if (option in KNOWN) require_known(option, settled[option], KNOWN[option]);
   }

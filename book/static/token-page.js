@@ -93,10 +93,8 @@ class Numbers {
     this.element = make("div", { class: "token-numbers", ...slider }, this.drawn);
     this.row = make("div", { class: "token-row" }, make("span", { class: "token-label" }, label),
       make("div", {}, this.element, ...(labels || entries ? [] : [largest(values, this.columns)])));
-    if (page.walked) this.answer();
-  }
-  answer() {
-    const { page, element } = this, down = this.spec.list ? 1 : -1;  // a list counts from its top
+    if (!page.walked) return;
+    const { element } = this, down = entries ? 1 : -1;  // a list counts from its top
     this.say();
     const far = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: down, ArrowUp: -down, PageUp: 16, PageDown: -16,
       Home: -Infinity, End: Infinity };
@@ -220,7 +218,7 @@ class TokenPage {
       this.status.textContent = `Loading ${this.model.selectedOptions[0].text} …`;
       this.traced[name] = new Traced(await fetch_shipped(this.weights, name));
     }
-    const traced = this.traced[name], { layers, config: { n_heads } } = traced;
+    const traced = this.traced[name], { layers, model: { config: { n_heads } } } = traced;
     traced.read(text);
     const within = (i, n) => (Number.isInteger(i) && i >= 0 && i < n ? i : n - 1);  // an address may ask for anything
     state.place = within(state.place, traced.characters.length);

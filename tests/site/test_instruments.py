@@ -22,13 +22,7 @@ from efficient_transformers import (
     leak_map,
     pretrained_snapshots,
 )
-from efficient_transformers.book.instruments import (
-    Bet,
-    Guess,
-    KernelBench,
-    LeakLab,
-    ReadingLamp,
-)
+from efficient_transformers.book.instruments import Bet, KernelBench, LeakLab, ReadingLamp
 from efficient_transformers.judging.evidence import compare
 from efficient_transformers.layers.resampling import AvgPoolShortening
 from efficient_transformers.training.runs import load
@@ -110,17 +104,6 @@ def show(page, instrument):
     head = f'<html lang="en"><head><title>{title}</title></head>'
     page.goto("about:blank")  # a new document: Chromium would not let an old one capture the pointer
     page.set_content(f"{head}<body><main><h1>{title}</h1>{instrument._repr_html_()}</main></body></html>")
-
-
-def test_a_guess_is_answered_when_it_is_made_and_a_second_one_takes_its_place(page):
-    show(page, Guess({"The first": ("a < b\n¶", "Yes."), "The second": ("To be", "No.")}))
-    assert page.locator("pre").first.inner_text() == "a < b\n¶"
-    answers = page.locator("details p")
-    assert [answers.nth(i).is_visible() for i in (0, 1)] == [False, False]
-    for i, choice in enumerate(("The first", "The second")):
-        page.get_by_text(choice).press("Enter")
-        assert [answers.nth(j).is_visible() for j in (0, 1)] == [i == 0, i == 1]
-    assert violations(page) == []
 
 
 def random_settings(page, n):
