@@ -18,19 +18,20 @@ function annotate(block) {
     return { left: box.left - whole.left, right: box.right - whole.left, top: box.top - whole.top, bottom: box.bottom - whole.top };
   };
 
-  // From below the symbol to the gap between the columns, down it, and along below the name.
+  // Down from the symbol, or beside its fraction, of which it would be another bar; to the gap between the columns, and
+  // along below the name.
   function draw(pair, at) {
     thread.replaceChildren();
     const all = marks(pair), pre = code.querySelector("pre");
     const symbols = all.filter((mark) => math.contains(mark)), names = all.filter((mark) => mark.closest("pre"));
     if (place(pre).left < place(math).right) return; // one below the other
     const symbol = symbols.includes(at) ? at : symbols[0], row = symbol.closest("mtr, math");
-    const from = place(symbol), to = place(names.includes(at) ? at : names.at(-1));
-    const down = (row.querySelector("mfrac, munder, munderover") ? place(row) : from).bottom + 1; // it would strike them out
+    const from = place(symbol), to = place(names.includes(at) ? at : names.at(-1)), fraction = symbol.closest("mfrac");
+    const down = row.querySelector("mfrac, munder, munderover") ? place(row).bottom + 1 : from.bottom + 4; // it would strike them out
+    const [x, y] = fraction ? [place(fraction).right + 4, down - 8] : [(from.left + from.right) / 2, from.bottom];
     const [gap, edge, up] = [place(math).right, place(pre).left, to.bottom + 1], half = (gap + edge) / 2;
     const path = document.createElementNS(thread.namespaceURI, "path");
-    path.setAttribute("d", `M${from.left} ${down}H${gap}C${half} ${down} ${half} ${up} ${edge} ${up}H${to.right}`);
-    path.setAttribute("pathLength", "1");
+    path.setAttribute("d", `M${x} ${y}V${down}H${gap}C${half} ${down} ${half} ${up} ${edge} ${up}H${to.right}`);
     thread.dataset.join = pair;
     thread.append(path);
   }

@@ -37,16 +37,19 @@ class Page {
     this.said = root.querySelector(".said");
     this.drawing = root.querySelector(".drawing");
     this.fields = Object.fromEntries([...root.querySelectorAll(".field input")].map((input) => [input.name, input]));
-    this.wrong = Object.fromEntries(Object.keys(this.fields).map((name) => [name, root.querySelector(`#wrong-${name}`)]));
-    this.menus = Object.fromEntries([...root.querySelectorAll("select")].map((select) => [select.name, select]));
     this.rows = Object.fromEntries([...root.querySelectorAll("tr[data-model]")].map((row) => [row.dataset.model, row]));
     const cell = (what) => `<td data-what="${what}"><data></data> <small></small></td>`;
     for (const row of Object.values(this.rows)) row.insertAdjacentHTML("beforeend", COLUMNS.map(cell).join(""));
     this.titles = Object.fromEntries(Object.entries(this.rows).map(([name, row]) => [name, row.querySelector("label").textContent.trim()]));
-    this.first = new URLSearchParams(this.defaults());
+    root.reset(); // a browser may have kept what was typed before
+    this.first = new URLSearchParams(new FormData(root));
     root.addEventListener("input", () => this.change());
     for (const button of root.querySelectorAll("[data-start]")) {
-      button.addEventListener("click", () => this.start(button.dataset.start));
+      button.addEventListener("click", () => { // other sizes; the reader's model and picture stay
+        const kept = [["model", this.chosen], ["shows", root.elements.shows.value]];
+        this.open(new URLSearchParams([...new URLSearchParams(button.dataset.start), ...kept]));
+        this.change();
+      });
     }
     addEventListener("hashchange", () => this.open(location.hash.slice(1)));
     new ResizeObserver(() => this.draw()).observe(this.drawing);
@@ -54,57 +57,29 @@ class Page {
     this.open(location.hash.slice(1));
   }
 
-  get chosen() { return this.root.querySelector("[name=model]:checked").value; }
-
-  /** What the page came with: a browser may have kept what was typed before. */
-  defaults() {
-    const option = (select) => [...select.options].find((o) => o.defaultSelected) ?? select.options[0];
-    return [
-      ...Object.values(this.fields).map((input) => [input.name, input.defaultValue]),
-      ...Object.values(this.menus).map((select) => [select.name, option(select).value]),
-      ["model", [...this.root.querySelectorAll("[name=model]")].find((radio) => radio.defaultChecked).value],
-    ];
-  }
-
-  /** All that a reader can set, as [name, text]. */
-  settings() {
-    const inputs = [...Object.values(this.fields), ...Object.values(this.menus)];
-    return [...inputs.map((input) => [input.name, input.value.trim()]), ["model", this.chosen]];
-  }
+  get chosen() { return this.root.elements.model.value; }
 
   /** Set what an address asks for, and the rest as at first. */
   open(text) {
-    const asked = new URLSearchParams(text);
-    const value = (name) => asked.get(name) ?? this.first.get(name);
-    for (const input of Object.values(this.fields)) {
-      input.value = input.type !== "number" || NUMBER.test(value(input.name)) ? value(input.name) : "";
+    this.root.reset();
+    for (const [name, value] of new URLSearchParams(text)) {
+      if (!this.first.has(name)) continue;
+      const field = this.root.elements[name];
+      field.value = field.type !== "number" || NUMBER.test(value) ? value : "";
+      if (field.selectedIndex === -1) field.value = this.first.get(name);
     }
-    for (const select of Object.values(this.menus)) {
-      select.value = value(select.name);
-      if (!select.value) select.value = this.first.get(select.name);
-    }
-    (this.root.querySelector(`[name=model][value="${CSS.escape(value("model"))}"]`) ?? this.rows[BASELINE].querySelector("input")).checked = true;
     this.compute();
   }
 
-  /** Other sizes; the reader's model and picture stay. */
-  start(text) {
-    this.open(new URLSearchParams([...new URLSearchParams(text), ["model", this.chosen], ["shows", this.menus.shows.value]]));
-    this.remember();
-  }
-
+  /** What a reader set is computed, and the address keeps it. */
   change() {
     this.compute();
-    this.remember();
-  }
-
-  remember() {
-    const changed = new URLSearchParams(this.settings().filter(([name, text]) => text !== this.first.get(name)));
+    const changed = new URLSearchParams([...new FormData(this.root)].filter(([name, text]) => text !== this.first.get(name)));
     history.replaceState(null, "", changed.size ? `#${changed}` : location.pathname + location.search);
   }
 
-  /** The sizes in the fields, and what is wrong with them: for a field that does not fit, a sentence. */
-  read() {
+  /** The sizes in the fields, where they fit; for a field that does not, a sentence. */
+  compute() {
     const { hierarchy: stacks, ...numbers } = this.fields, size = {}, wrong = {}, hierarchy = stacks.value.trim();
     for (const [name, input] of Object.entries(numbers)) {
       const n = size[name] = input.valueAsNumber, most = Number(input.max);
@@ -123,14 +98,10 @@ class Page {
     } catch (error) {
       wrong.hierarchy = error.message;
     }
-    const sizes = { d_model: D, n_heads: H, n_layers: L, vocab_size: V, d_ff: F || 4 * D, hierarchy, resampling: this.menus.resampling.value };
-    return { wrong, T: size.T, sizes };
-  }
-
-  compute() {
-    const { wrong, T, sizes } = this.read(), bad = Object.keys(wrong).length > 0;
+    const sizes = { d_model: D, n_heads: H, n_layers: L, vocab_size: V, d_ff: F || 4 * D, hierarchy, resampling: this.root.elements.resampling.value };
+    const bad = Object.keys(wrong).length > 0;
     for (const [name, input] of Object.entries(this.fields)) {
-      this.wrong[name].textContent = wrong[name] ?? "";
+      this.root.querySelector(`#wrong-${name}`).textContent = wrong[name] ?? "";
       if (name in wrong) input.setAttribute("aria-invalid", "true");
       else input.removeAttribute("aria-invalid");
     }
@@ -139,7 +110,7 @@ class Page {
       this.said.textContent = "One of the sizes does not fit; below are the last that did.";
       return;
     }
-    [this.T, this.at] = [T, sizes];
+    [this.T, this.at] = [size.T, sizes];
     this.fields.hierarchy.placeholder = cost_model.default_hierarchy(sizes.n_layers);
     const names = Object.keys(this.rows);
     this.costs = Object.fromEntries(names.map((name) => [name, cost_model(name, this.at, this.T)]));
@@ -171,7 +142,7 @@ class Page {
   draw() {
     const width = this.drawing.clientWidth;
     if (!this.costs || !width) return;
-    const what = this.menus.shows.value, height = 340, left = 52, right = width - 92, top = 12, bottom = height - 34;
+    const what = this.root.elements.shows.value, height = 340, left = 52, right = width - 92, top = 12, bottom = height - 34;
     const first = Math.min(16, this.T), last = Math.max(65536, this.T), steps = 48;
     const lengths = Array.from({ length: steps + 1 }, (_, i) => Math.round(first * (last / first) ** (i / steps)));
     const lines = Object.keys(this.rows).map((name) => [name, lengths.map((T) => cost_model(name, this.at, T)[what])]);
@@ -186,7 +157,7 @@ class Page {
       svg.append(element);
     };
     const here = Object.entries(this.costs).map(([name, cost]) => `${this.titles[name]} ${rounded(cost[what], what)}`);
-    const title = this.menus.shows.selectedOptions[0].text;
+    const title = this.root.elements.shows.selectedOptions[0].text;
     for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}`, role: "img" })) svg.setAttribute(name, value);
     svg.setAttribute("aria-label", `${title} against the tokens, from ${counted(first)} to ${counted(last)}. At ${counted(this.T)}: ${here.join(", ")}.`);
     const wide = right - left > 320;
@@ -222,8 +193,5 @@ class Page {
   }
 }
 
-addEventListener("DOMContentLoaded", () => {
-  const root = document.getElementById("what-would-it-cost-here");
-  if (root) root.app = new Page(root);
-});
+new Page(document.getElementById("what-would-it-cost-here"));
 })();

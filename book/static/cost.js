@@ -4,7 +4,7 @@ const cost_model = (() => {
 "use strict";
 const KERNEL = 3; // tokens that a convolution of Primer's mixes
 const FLOAT = 4; // bytes
-const TINY = 64; // channels of aMLP's attention
+const BLOCKS = { gmlp: {}, "dense-gmlp": { dense: true }, amlp: { attention: 64 } }; // what each has of its own; attention in channels
 
 // A part's cost: multiply-adds and numbers kept for the backward pass, per token; parameters and numbers in the cache.
 const FIELDS = ["multiply_adds", "activations", "parameters", "cached"];
@@ -35,7 +35,7 @@ function layer_cost({ d_model: D, n_heads: H, d_ff }, T, kind) {
 }
 
 /** A block of gMLP with a split gate; of a dense causal matrix, the lower triangle can change what comes out. */
-function block_cost({ d_model: D, d_ff: F }, T, { dense = false, attention: A = 0 } = {}) {
+function block_cost({ d_model: D, d_ff: F }, T, { dense = false, attention: A = 0 }) {
   const half = F / 2, M = D * F + half * D + A * (3 * D + half);
   return {
     multiply_adds: M + T * half + 2 * T * A,
@@ -50,34 +50,22 @@ function hourglass_cost(sizes, T, { n_layers: [n, ...n_inside], factors: [k, ...
   const inside = factors_inside.length
     ? hourglass_cost(sizes, windows, { n_layers: n_inside, factors: factors_inside, resampling })
     : times(n_inside[0], layer_cost(sizes, windows, "transformer"));
-  const norms = { activations: D * (1 + share), parameters: 4 * D };
-  return sum(times(2 * n, layer_cost(sizes, T, "transformer")), sometimes(share, inside), norms,
-    shortening_cost(sizes, T, k, windows, resampling), up_sampling_cost(sizes, k, windows, share, resampling));
+  const norms = { activations: D * (1 + share), parameters: 4 * D }, shifts = { cached: (2 * k - 1) * D };
+  return sum(times(2 * n, layer_cost(sizes, T, "transformer")), sometimes(share, inside), norms, shifts,
+    resampling_cost(sizes, T, k, share, 1, resampling), resampling_cost(sizes, T, k, 1, share, resampling));
 }
 
-function shortening_cost({ d_model: D, d_ff: F }, T, k, windows, resampling) {
-  const share = windows / T, cached = (k - 1) * D;
-  if (resampling === "simplest") return { cached };
-  if (resampling === "linear") return { multiply_adds: share * k * D * D, activations: D, parameters: k * D * D, cached };
-  const once = 2 * D * D, per_window = 2 * D * D + 2 * D * F; // keys and values; queries, results and the network
+/** A shortening, where windows ask tokens, or an up-sampling, where tokens ask windows: how many of each there are per token. */
+function resampling_cost({ d_model: D, d_ff: F }, T, k, asking, asked, resampling) {
+  const share = Math.min(asking, asked), square = D * D;
+  if (resampling === "simplest") return {};
+  if (resampling === "linear") return { multiply_adds: share * k * square, activations: asked * D, parameters: k * square };
+  const keys = 2 * square, rest = 2 * square + 2 * D * F; // keys and values; queries, results and the network
   return {
-    multiply_adds: once + share * per_window + 2 * windows * D,
-    activations: 3 * D + share * (6 * D + F),
-    parameters: once + per_window + 4 * D,
-    cached: cached + 2 * T * D,
-  };
-}
-
-function up_sampling_cost({ d_model: D, d_ff: F }, k, windows, share, resampling) {
-  const cached = k * D;
-  if (resampling === "simplest") return { cached };
-  if (resampling === "linear") return { multiply_adds: share * k * D * D, activations: share * D, parameters: k * D * D, cached };
-  const per_window = 2 * D * D, once = 2 * D * D + 2 * D * F;
-  return {
-    multiply_adds: once + share * per_window + 2 * windows * D,
-    activations: 6 * D + F + share * 3 * D,
-    parameters: once + per_window + 4 * D,
-    cached: cached + 2 * windows * D,
+    multiply_adds: asked * keys + asking * rest + 2 * share * T * D,
+    activations: asked * 3 * D + asking * (6 * D + F),
+    parameters: keys + rest + 4 * D,
+    cached: 2 * asked * T * D,
   };
 }
 
@@ -104,22 +92,12 @@ function parse_hierarchy(hierarchy) {
   return { n_layers: levels.map(([layers]) => layers), factors };
 }
 
-/** A body of one of the families; gMLP has two blocks for each layer. */
-function body_cost(name, sizes, T) {
-  const blocks = (options) => times(2 * sizes.n_layers, block_cost(sizes, T, options));
-  if (name === "hourglass") {
-    const levels = parse_hierarchy(sizes.hierarchy || default_hierarchy(sizes.n_layers));
-    return hourglass_cost(sizes, T, { ...levels, resampling: sizes.resampling ?? "simplest" });
-  }
-  if (name === "gmlp") return blocks();
-  if (name === "dense-gmlp") return blocks({ dense: true });
-  if (name === "amlp") return blocks({ attention: TINY });
-  return times(sizes.n_layers, layer_cost(sizes, T, name));
-}
-
 /** A model's parameters, multiply-adds per token, and bytes of one sequence: kept for the backward pass, and in a cache. */
 function cost_model(name, sizes, T) {
-  const body = body_cost(name, sizes, T), matrix = sizes.d_model * sizes.vocab_size; // embedding and output are one
+  const n = sizes.n_layers, levels = parse_hierarchy(sizes.hierarchy || default_hierarchy(n));
+  const body = name === "hourglass" ? hourglass_cost(sizes, T, { ...levels, resampling: sizes.resampling })
+    : name in BLOCKS ? times(2 * n, block_cost(sizes, T, BLOCKS[name])) : times(n, layer_cost(sizes, T, name)); // two blocks a layer
+  const matrix = sizes.d_model * sizes.vocab_size; // embedding and output are one
   return {
     parameters: body.parameters + matrix + 2 * sizes.d_model,
     multiply_adds: body.multiply_adds + matrix,

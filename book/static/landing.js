@@ -1,7 +1,6 @@
 // The first page: an annotated block shows itself once, and two models write on when asked to.
 (() => {
 "use strict";
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Three symbols light up in turn, as under a mouse; a touch or a key ends it. */
 function play(block) {
@@ -13,35 +12,25 @@ function play(block) {
     const mark = steps.shift();
     point(mark ?? block, mark ? "pointerover" : "pointerleave");
     if (mark) waiting = setTimeout(next, 1600);
-    else block.dataset.played = "yes";
   }
-  function stop() {
-    clearTimeout(waiting);
-    block.dataset.played = "yes";
-  }
+  const stop = () => clearTimeout(waiting);
   for (const touch of ["pointermove", "pointerdown", "keydown"]) block.addEventListener(touch, stop, { capture: true, once: true });
   waiting = setTimeout(next, 1000);
 }
 
 /** What the page Write with it runs on comes with the first press. */
-function ask(root) {
+document.querySelectorAll("#two-write-here").forEach((root) => {
   const button = root.querySelector("button");
   button.addEventListener("click", async () => {
-    if (!root.app) {
-      button.disabled = true;
-      try {
-        for (const src of root.dataset.scripts.split(" ")) await arrives(src);
-      } catch {
-        root.querySelector(".models-error").textContent = "The models’ scripts did not arrive. Is there a network?";
-      }
-      button.disabled = false;
+    button.disabled = true;
+    try {
+      for (const src of root.dataset.scripts.split(" ")) await arrives(src);
+    } catch {
+      root.querySelector(".models-error").textContent = "The models’ scripts did not arrive. Is there a network?";
     }
+    button.disabled = false;
     root.app?.press();
   });
-}
-
-addEventListener("DOMContentLoaded", () => {
-  if (!calm.matches && !location.hash) play(document.querySelector(".join"));
-  document.querySelectorAll("#two-write-here").forEach(ask);
 });
+if (!matchMedia("(prefers-reduced-motion: reduce)").matches && !location.hash) play(document.querySelector(".join"));
 })();

@@ -9,6 +9,7 @@ const LIMIT = 1000;  // characters that one run writes
 const MANY = 4096;  // characters that are shown, whatever was pasted
 const SLICE = 30;  // milliseconds of writing between two looks at the page
 const MOST = 6;  // nats of surprise that have the full tint: one in 400
+const [PLUS, MINUS] = [[245, 158, 11], [86, 180, 233]];  // of a map, on which nothing is written
 const OWN = "own", FILES = ["model.safetensors", "config.json", "vocabulary.json"];
 
 // ---- small things
@@ -20,6 +21,7 @@ const mean = (pieces) => {
   const known = pieces.filter((piece) => piece.surprise !== null);
   return known.reduce((sum, piece) => sum + piece.surprise, 0) / Math.max(1, known.length);
 };
+const shade = ({ surprise }) => (surprise === null ? null : surprise / MOST);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** A slider that says its value. */
@@ -37,55 +39,29 @@ function slider(text, attributes, say) {
 // ---- a model in a worker of its own
 
 class Reader {
-  constructor(warn) {
-    Object.assign(this, { warn, number: 0, waiting: new Map() });
+  constructor() {
     const text = `(${model_worker})((${efficient_transformers})(), self);`;
-    try {
-      this.port = new Worker(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
-      this.port.onmessage = (message) => this.receive(message);
-      this.port.onerror = () => this.work_in_the_page();
-    } catch {
-      this.work_in_the_page();
-    }
+    this.worker = new Worker(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
   }
-  /** Where no worker may start, the page computes. */
-  work_in_the_page() {
-    this.warn("This browser starts no worker here, so the page itself computes: it may stutter while a model writes.");
-    const inside = { postMessage: (data) => this.receive({ data }) };
-    model_worker(efficient_transformers(), inside);
-    this.port = { postMessage: (data) => setTimeout(() => inside.onmessage({ data })) };
-    for (const [number, { question }] of this.waiting) this.port.postMessage([number, question]);
-  }
-  receive({ data: [number, answer] }) {
-    const { resolve, reject } = this.waiting.get(number);
-    this.waiting.delete(number);
-    if (answer.error) reject(new Error(answer.error));
-    else resolve(answer);
-  }
+  /** The answer comes through a channel of its own. */
   ask(what, value) {
     return new Promise((resolve, reject) => {
-      const number = this.number++, question = [what, value];
-      this.waiting.set(number, { question, resolve, reject });
-      this.port.postMessage([number, question]);
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = ({ data }) => (data.error ? reject(new Error(data.error)) : resolve(data));
+      this.worker.onerror = () => reject(new Error("This browser starts no worker here, in which a model would run."));
+      this.worker.postMessage([what, value], [port2]);
     });
   }
 }
 
 // ---- where models come from
 
-/** The files of a drop, those in a dropped folder included. */
+/** The files of a drop, or of a dropped folder. */
 async function dropped(transfer) {
-  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean), files = [];
-  if (!entries.length) return [...transfer.files];
-  const visit = async (entry) => {
-    if (entry.isFile) files.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
-    else {
-      const reader = entry.createReader(), list = () => new Promise((...settle) => reader.readEntries(...settle));
-      for (let found = await list(); found.length; found = await list()) for (const inner of found) await visit(inner);
-    }
-  };
-  for (const entry of entries) await visit(entry);
-  return files;
+  const folder = [...transfer.items].map((item) => item.webkitGetAsEntry()).find((entry) => entry?.isDirectory);
+  if (!folder) return [...transfer.files];
+  const entries = await new Promise((...settle) => folder.createReader().readEntries(...settle));
+  return Promise.all(entries.filter((entry) => entry.isFile).map((file) => new Promise((...settle) => file.file(...settle))));
 }
 
 /** What the reader's files hold, or an error that says which one is missing. */
@@ -107,11 +83,10 @@ async function read_files(files) {
 
 /** A menu of models, and the one that was chosen. */
 class Slot {
-  constructor(root, label, { optional = false, chosen, say, act, onchange }) {
-    Object.assign(this, { folder: root.dataset.weights, say, act, onchange, reader: null, loaded: null, given: null });
-    const shipped = root.querySelector("template").content.cloneNode(true);
-    this.select = make("select", {}, ...(optional ? [new Option("none", "")] : []), shipped);
-    this.select.append(new Option("a model of your own …", OWN));
+  constructor(app, label, chosen, ...options) {
+    Object.assign(this, { app, reader: null, loaded: null, given: null });
+    const shipped = app.root.querySelector("template").content.cloneNode(true);
+    this.select = make("select", {}, ...options, shipped, new Option("a model of your own …", OWN));
     if ([...this.select.options].some((option) => option.value === chosen)) this.select.value = chosen;
     const pick = (files) => this.take(files), input = (attributes) => make("input", {
       type: "file", multiple: true, ...attributes, onchange: async ({ target }) => {
@@ -130,7 +105,7 @@ class Slot {
     const show = () => (this.box.hidden = this.select.value !== OWN);
     this.select.onchange = () => {
       show();
-      onchange();
+      app.changed();
     };
     show();
     this.element = make("div", { class: "models-slot" }, labelled(label, this.select), this.box);
@@ -148,8 +123,8 @@ class Slot {
   }
   /** The reader's own files: loaded at once, so that what is wrong with them is said at once. */
   take(files) {
-    this.onchange();  // who writes stops, since the worker forgets the text with the model
-    return this.act(async () => {
+    this.app.changed();  // who writes stops, since the worker forgets the text with the model
+    return this.app.act(async () => {
       this.given = this.loaded = null;
       try {
         this.given = await read_files(await files);
@@ -158,9 +133,9 @@ class Slot {
         this.given = null;
         throw error;
       }
-      this.onchange();  // now its name is known
+      this.app.changed();  // now its name is known
       const { name, n_layers, d_model, max_seq_len } = this.config;
-      this.say(`Your ${name} is here: ${n_layers} layers, ${d_model} channels, it reads ${max_seq_len} characters.`);
+      this.app.status.textContent = `Your ${name} is here: ${n_layers} layers, ${d_model} channels, it reads ${max_seq_len} characters.`;
     });
   }
   /** Load what was chosen, unless that was done; throw what is wrong with it. */
@@ -169,13 +144,13 @@ class Slot {
     if (this.loaded === name) return;
     if (name === OWN && !this.given) throw new Error("Drop your model’s folder first, or choose its three files.");
     this.loaded = null;
-    this.say(`Loading ${this.title} …`);
-    this.reader ??= new Reader((warning) => this.say((this.warning = warning)));
-    const model = name === OWN ? this.given : await fetch_shipped(this.folder, name);
+    this.app.status.textContent = `Loading ${this.title} …`;
+    this.reader ??= new Reader();
+    const model = name === OWN ? this.given : await fetch_shipped(this.app.root.dataset.weights, name);
     this.config = (await this.reader.ask("load", model)).config;
     this.known = new Set(model.vocabulary.characters);  // of bytes, none: then it reads every character
     this.loaded = name;
-    this.say(this.warning ?? "");
+    this.app.status.textContent = "";
   }
 }
 
@@ -189,9 +164,6 @@ class Text {
       const place = [...this.element.children].indexOf(event.target);
       if (place >= 0) choose(place);
     };
-  }
-  clear() {
-    this.element.replaceChildren();
   }
   /** More characters; of each, a shade from -1 to 1, or null. */
   add(pieces, shade, from = Infinity) {
@@ -207,15 +179,9 @@ class Text {
     span.classList.toggle("other", shade < 0);
     return span;
   }
-  retint(shades) {
-    [...this.element.children].forEach((span, i) => this.tint(span, shades[i] ?? 0));
-  }
   mark(place) {
     this.element.querySelector(".chosen")?.classList.remove("chosen");
     this.element.children[place]?.classList.add("chosen");
-  }
-  show_end() {
-    this.element.scrollTop = this.element.scrollHeight;
   }
 }
 
@@ -260,14 +226,9 @@ class App {
     this.asked = new URLSearchParams(location.hash.slice(1));
     this.status = make("p", { class: "models-status", role: "status" });
     this.error = make("p", { class: "models-error", role: "alert" });
-    const about = {
-      say: (text) => (this.status.textContent = text),
-      act: (action) => this.act(action),
-      onchange: () => this.changed(),
-    };
     this.slots = [
-      new Slot(root, "Model", { chosen: this.asked.get("a") || "primer-ez", ...about }),
-      new Slot(root, "Beside it", { optional: true, chosen: this.asked.get("b") ?? "", ...about }),
+      new Slot(this, "Model", this.asked.get("a") || "primer-ez"),
+      new Slot(this, "Beside it", this.asked.get("b") ?? "", new Option("none", "")),
     ];
     this.menus = make("div", { class: "models-row menus" }, ...this.slots.map((slot) => slot.element));
     this.input = make("textarea", { rows: 2, spellcheck: "false" });
@@ -297,11 +258,9 @@ class App {
   }
   fail(error) {
     this.error.textContent = as_sentence(error.message);
-    if (error.unknown) this.offer(error.unknown);
     this.status.textContent = "";
-  }
-  /** To go on without the characters that a model never saw. */
-  offer(unknown) {
+    const { unknown } = error;
+    if (!unknown) return;
     this.error.append(" ", button(`Leave out ${unknown.slice(0, 5).join(" ")}${unknown.length > 5 ? " …" : ""} and ${this.verb}`, () => {
       this.input.value = [...this.input.value].filter((c) => !unknown.includes(c)).join("");
       this.input.dispatchEvent(new Event("input"));
@@ -310,16 +269,13 @@ class App {
   }
   act(action) {
     this.error.textContent = "";
-    return this.queue(action);
-  }
-  queue(action) {
     this.turn = this.turn.then(action).catch((error) => this.fail(error));
     return this.turn;
   }
   /** Another model was chosen: what is shown is not its work. */
   changed() {
     this.measure();
-    this.queue(() => this.forget());
+    this.act(() => this.forget());
   }
   async prepare() {
     if (!this.input.value) throw new Error("The text is empty. Type at least one character.");
@@ -346,7 +302,7 @@ class Writing {
     [this.place, this.placer] = slider("Character", { min: 0, max: 0, value: 0 }, say);
     this.place.oninput = () => look(Number(this.place.value));
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
-    this.closer = make("a", { class: "models-closer" }, "Read this closely");
+    this.closer = make("a", { style: "visibility: hidden" }, "Read this closely");
     this.bars.show("the next character will be drawn from", []);
     this.element = make("div", { class: "models-panel" },
       make("p", { class: "models-name" }, make("strong", {}, slot.title), this.rate),
@@ -356,22 +312,19 @@ class Writing {
     const read = [...app.input.value.slice(0, 2 * MANY)].slice(0, Math.min(MANY, app.context));
     this.text.add(read.map((text) => ({ text })), () => null);
   }
-  shade(piece) {
-    return piece.surprise === null ? null : piece.surprise / MOST;
-  }
   async start(text) {
     this.pieces = [...(await this.slot.reader.ask("read", text)).pieces];
     [this.from, this.tokens, this.ms] = [this.pieces.length, 0, 0];
-    this.text.clear();
-    this.text.add(this.pieces, this.shade);
+    this.text.element.replaceChildren();
+    this.text.add(this.pieces, shade);
   }
   async write(limit, options) {
     const answer = await this.slot.reader.ask("write", { ms: SLICE, limit, ...options });
     this.tokens += answer.tokens;
     this.ms += answer.ms;
     this.pieces.push(...answer.pieces);
-    this.text.add(answer.pieces, this.shade, this.from);
-    this.text.show_end();
+    this.text.add(answer.pieces, shade, this.from);
+    this.text.element.scrollTop = this.text.element.scrollHeight;
     this.rate.textContent = `${Math.round((1000 * this.tokens) / this.ms).toLocaleString("en")} tokens per second`;
     if (answer.restarted) this.restarted = true;
     return answer.tokens;
@@ -391,7 +344,7 @@ class Writing {
     this.said.textContent = piece ? sentence(piece, place, expected) : this.summary();
     const last = this.pieces.slice(-120).map(({ text }) => text).join("");
     this.closer.href = `read-with-it.html${App.prototype.link.call(this.app, last)}`;
-    this.closer.classList.toggle("there", this.slot.chosen !== OWN);
+    this.closer.style.visibility = this.slot.chosen === OWN ? "hidden" : "visible";
   }
   summary() {
     const written = this.pieces.slice(this.from);
@@ -451,9 +404,6 @@ class WritePage extends App {
   }
   forget() {
     this.stale = true;
-    this.lay_out();
-  }
-  lay_out() {
     this.writings = this.used.map((slot) => new Writing(this, slot));
     this.panels.replaceChildren(...this.writings.map((writing) => writing.element));
     this.panels.classList.toggle("two", this.writings.length > 1);
@@ -464,7 +414,7 @@ class WritePage extends App {
   async restart() {
     this.options();
     await this.prepare();
-    this.lay_out();
+    this.forget();
     for (const writing of this.writings) {
       await writing.start(this.input.value);
       await writing.look();
@@ -472,7 +422,7 @@ class WritePage extends App {
     this.stale = false;
   }
   async begin() {
-    if (this.stale !== false) await this.restart();
+    if (this.stale) await this.restart();
   }
   async write(limit, brief = false) {
     await this.begin();
@@ -485,7 +435,6 @@ class WritePage extends App {
     if (this.running) return void (this.running = false);
     this.running = true;
     this.runner.textContent = "Stop";
-    this.panels.classList.add("running");
     await this.act(async () => {
       await this.begin();
       this.writings[0].text.element.scrollIntoView({ block: "nearest", behavior: calm.matches ? "auto" : "smooth" });
@@ -497,7 +446,6 @@ class WritePage extends App {
     });
     this.running = false;
     this.runner.textContent = "Run";
-    this.panels.classList.remove("running");
   }
 }
 
@@ -518,16 +466,17 @@ function title({ name, what, span }, config) {
 
 /** What a model read at the chosen character, layer by layer and head by head. */
 class Lamp {
-  constructor(slot, choose) {
-    Object.assign(this, { slot, choose });
+  constructor(slot, pieces, choose) {
+    Object.assign(this, { slot, pieces });
     this.select = make("select", { onchange: () => this.draw() });
     this.heads = make("select", { onchange: () => this.draw() });
     this.head = labelled("Head", this.heads);
     this.map = make("canvas", { class: "models-map", role: "img" });
-    this.map.onclick = (event) => choose(Math.floor((event.offsetY / this.map.clientHeight) * this.pieces.length));
+    this.map.onclick = (event) => choose(Math.floor((event.offsetY / this.map.clientHeight) * pieces.length));
     this.map_said = make("p", { class: "models-caption" },
       "The whole text: a row for each character, a column for each that it could read. Touch a row.");
     this.text = new Text(`What ${slot.title} read`, choose);
+    this.text.add(pieces, () => 0);
     this.values = make("div", { class: "models-values", role: "img" });
     [this.bars, this.said] = [new Bars(), make("p", { class: "models-said", role: "status" })];
     this.element = make("div", { class: "models-panel" },
@@ -535,11 +484,6 @@ class Lamp {
       make("div", { class: "models-row" }, labelled("Layer", this.select), this.head),
       make("div", { class: "models-split" },
         make("div", {}, this.text.element, this.values, this.said, this.map, this.map_said), this.bars.element));
-  }
-  begin(pieces) {
-    this.pieces = pieces;
-    this.text.clear();
-    this.text.add(pieces, () => 0);
   }
   async look(place) {
     const { expected, reads } = await this.slot.reader.ask("look", { place });
@@ -563,7 +507,7 @@ class Lamp {
     const shades = this.pieces.map((_, i) => chosen.reduce((sum, head) => sum + head[i], 0) / chosen.length);
     const most = shades.reduce((m, x) => Math.max(m, Math.abs(x)), 0);
     const best = shades.findIndex((x) => Math.abs(x) === most);
-    this.text.retint(shades.map((x) => x / Math.max(most, 1e-9)));
+    [...this.text.element.children].forEach((span, i) => this.text.tint(span, shades[i] / Math.max(most, 1e-9)));
     this.text.mark(this.place);
     const ends = span === 1 ? best : shades.findLastIndex((x, i) => x === shades[best] && i < best + span);
     const back = this.place - ends, far = `${back} ${back === 1 ? "character" : "characters"} back`;
@@ -578,14 +522,13 @@ class Lamp {
   /** One pixel for each pair of characters, in the colors of the text. */
   async draw_map(index, head) {
     const n = this.pieces.length, { shades } = await this.slot.reader.ask("map", { index, head });
-    const style = getComputedStyle(this.map), image = new ImageData(n, n);
-    const [plus, minus] = ["--plus", "--minus"].map((name) => style.getPropertyValue(name).trim().split(" ").map(Number));
+    const image = new ImageData(n, n);
     for (let t = 0; t < n; t++) {
       let most = 1e-9;
       for (let s = 0; s < n; s++) most = Math.max(most, Math.abs(shades[t * n + s]));
       for (let s = 0, p = 4 * t * n; s < n; s++, p += 4) {
         const x = shades[t * n + s] / most, row = t === this.place ? 60 : 0;
-        image.data.set([...(x < 0 ? minus : plus), Math.max(row, 255 * Math.abs(x))], p);
+        image.data.set([...(x < 0 ? MINUS : PLUS), Math.max(row, 255 * Math.abs(x))], p);
       }
     }
     [this.map.width, this.map.height] = [n, n];
@@ -647,8 +590,8 @@ class ReadPage extends App {
     this.pieces = answers[0].pieces;
     this.readings = answers.map(({ pieces }, i) => {
       const row = new Text(`How surprising the text is to ${slots[i].title}`, pick);
-      row.add(pieces, (piece) => (piece.surprise === null ? null : piece.surprise / MOST));
-      return { pieces, row, lamp: new Lamp(slots[i], pick) };
+      row.add(pieces, shade);
+      return { pieces, row, lamp: new Lamp(slots[i], pieces, pick) };
     });
     const rows = this.readings.map(({ pieces, row }, i) => [
       make("p", { class: "models-name" }, make("strong", {}, slots[i].title),
@@ -657,16 +600,12 @@ class ReadPage extends App {
     this.rows.replaceChildren(...rows.flat());
     this.lamps.replaceChildren(...this.readings.map(({ lamp }) => lamp.element));
     this.lamps.classList.toggle("two", slots.length > 1);
-    for (const { lamp, pieces } of this.readings) lamp.begin(pieces);
     this.place.max = this.pieces.length;
     this.result.hidden = false;
-    await this.look(old ? Math.min(Number(this.place.value), this.pieces.length) - 1 : this.most_striking());
-  }
-  /** The place of the largest difference, or of the largest surprise. */
-  most_striking() {
+    // At first, the place of the largest difference, or of the largest surprise.
     const [one, two] = this.readings.map(({ pieces }) => pieces.map(({ surprise }) => surprise ?? 0));
-    const size = one.map((x, i) => (two ? Math.abs(two[i] - x) : x));
-    return size.indexOf(Math.max(...size));
+    const sizes = one.map((x, i) => (two ? Math.abs(two[i] - x) : x)), most = sizes.indexOf(Math.max(...sizes));
+    await this.look(old ? Math.min(Number(this.place.value), this.pieces.length) - 1 : most);
   }
   /** Where the second model expected a character more than the first, or less. */
   difference([a, b]) {
@@ -716,10 +655,10 @@ class Strip {
     this.status.textContent = "Loading both models …";
     const models = await Promise.all(this.panels.map(({ name }) => fetch_shipped(this.weights, name)));
     for (const [i, panel] of this.panels.entries()) {
-      const reader = new Reader((warning) => (this.status.textContent = warning));
+      const reader = new Reader();
       await reader.ask("load", models[i]);
       const { pieces } = await reader.ask("read", panel.start);
-      panel.text.add(pieces, Writing.prototype.shade);
+      panel.text.add(pieces, shade);
       panel.recorded.replaceWith(panel.text.element);
       panel.reader = reader;
     }
@@ -728,8 +667,8 @@ class Strip {
     const answers = await Promise.all(this.panels.map(({ reader }) =>
       reader.ask("write", { ms: SLICE, limit: left, ...this.options })));
     for (const [i, { text, start }] of this.panels.entries()) {
-      text.add(answers[i].pieces, Writing.prototype.shade, start.length);
-      text.show_end();
+      text.add(answers[i].pieces, shade, start.length);
+      text.element.scrollTop = text.element.scrollHeight;
     }
     return Math.max(...answers.map(({ tokens }) => tokens));
   }

@@ -29,24 +29,15 @@ function as_sentence(said) {
   return /[.?!…]$/.test(begun) ? begun : `${begun}.`;
 }
 
-const arriving = new Map();
-window.model_arrived = (name, model) => arriving.get(name).resolve(model);
+const arrived = {};
+window.model_arrived = (name, model) => (arrived[name] = model);
 
 /** A model that ships, as a script, since a page that was opened from a disk may load nothing else. */
-function fetch_shipped(folder, name) {
-  if (!arriving.has(name)) {
-    const entry = {};
-    entry.promise = new Promise((resolve, reject) => {
-      entry.resolve = resolve;
-      const onerror = () => {
-        arriving.delete(name);
-        reject(new Error(`The weights of ${name} did not arrive. Is there a network? Another press asks for them again.`));
-      };
-      document.head.append(make("script", { src: `${folder}${name}.js`, onerror }));
-    });
-    arriving.set(name, entry);
-  }
-  return arriving.get(name).promise;
+async function fetch_shipped(folder, name) {
+  await arrives(`${folder}${name}.js`).catch(() => {
+    throw new Error(`The weights of ${name} did not arrive. Is there a network? Another press asks for them again.`);
+  });
+  return arrived[name];
 }
 
 return { make, labelled, spoken, glyph, percent, as_sentence, fetch_shipped };

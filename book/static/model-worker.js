@@ -45,12 +45,6 @@ function show(token) {
   return vocabulary.bytes && (token < 32 || token > 126) ? `\\x${hex([token])}` : c;
 }
 
-/** The likeliest tokens, as they would be drawn: [character, probability]. */
-function expected(logits, temperature, top_k) {
-  const [tokens, p] = likeliest(logits, temperature, top_k);
-  return tokens.slice(0, 10).map((token, i) => [show(token), p[i]]);
-}
-
 /** What a head of a layer read at a piece: a number for each piece, or those of a gate. */
 function read_by({ rows, what, heads, span }, h, place) {
   const end = pieces[place].end - 1, shades = new Float32Array(pieces.length);  // the token at which one looks
@@ -128,7 +122,8 @@ const answers = {
   /** After the last character there is a prediction, and nothing that was read. */
   look({ place, temperature = 1, top_k = model.vocab_size }) {
     const logits = place < pieces.length ? foretold[place] : predictions.at(-1);
-    const answer = { expected: logits ? expected(logits, temperature, top_k) : [], reads: [] };
+    const [likely, p] = logits ? likeliest(logits, temperature, top_k) : [[], []];
+    const answer = { expected: likely.slice(0, 10).map((token, i) => [show(token), p[i]]), reads: [] };
     if (place >= pieces.length || place < first) return answer;
     answer.reads = Array.from(seen.values(), (layer) => {
       const { name, what, span, heads } = layer, n = what === "attention" ? heads : 1;
@@ -147,11 +142,11 @@ const answers = {
   },
 };
 
-port.onmessage = async ({ data: [number, [question, value]] }) => {
+port.onmessage = async ({ data: [question, value], ports: [asker] }) => {
   try {
-    port.postMessage([number, await answers[question](value)]);
+    asker.postMessage(await answers[question](value));
   } catch (error) {
-    port.postMessage([number, { error: error.message }]);
+    asker.postMessage({ error: error.message });
   }
 };
 }

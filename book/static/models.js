@@ -16,6 +16,8 @@ function efficient_transformers() {
 
 // ---- checks.py
 
+const MOST_BACK = 4096;  // tokens: a layer keeps what it looks back to
+
 /** Throw unless `condition` holds: the argument, its value, what was expected. */
 function require(condition, argument, value, expected) {
   if (condition) return;
@@ -25,11 +27,6 @@ function require(condition, argument, value, expected) {
 
 function require_int(argument, value, least) {
   require(Number.isInteger(value) && value >= least, argument, value, `an int of at least ${least}`);
-}
-
-/** A layer keeps what it looks back to. */
-function require_near(argument, tokens) {
-  require(tokens <= 4096, argument, tokens, "at most 4096 tokens");
 }
 
 function require_known(argument, value, known) {
@@ -146,9 +143,6 @@ class Weights {
   of(part, factor = 1) {
     return new Weights(this.tensors, this.name ? `${this.name}.${part}` : String(part), this.step * factor);
   }
-  has(name) {
-    return this.tensors.has(this.of(name).name);
-  }
   take(name, ...shape) {
     const key = this.of(name).name, tensor = this.tensors.get(key);
     require(tensor, `the tensor ${key}`, null, "to be in model.safetensors, for the model in config.json");
@@ -164,7 +158,7 @@ class Weights {
 class Cache {
   /** `watch(layer, what, position, values)` is told attention weights and gates as they arise. */
   constructor(watch = null) {
-    Object.assign(this, { watch, tokens_read: 0, owner: null, memory: new Map() });
+    Object.assign(this, { watch, tokens_read: 0, memory: new Map() });
   }
   of(layer) {
     if (!this.memory.has(layer)) this.memory.set(layer, { length: 0, phase: 0, buffers: [], window: null });
@@ -532,7 +526,7 @@ function parse_hierarchy(hierarchy) {
   const whole = levels.every(([n]) => Number.isInteger(n)) && factors.every((k) => Number.isInteger(k) && k > 0);
   const palindrome = String(stacks) === String([...stacks].reverse());
   require(good && whole && palindrome && levels[0][1] === 1, "hierarchy", hierarchy, "one such as “2@1 6@3 2@1”");
-  for (const k of factors) require_near("a factor of the hierarchy", k);
+  for (const k of factors) require(k <= MOST_BACK, "a factor of the hierarchy", k, `at most ${MOST_BACK} tokens`);
   return [levels.map(([n]) => n), factors];
 }
 
@@ -562,7 +556,7 @@ function build_hourglass(weights, config, [n, ...inner_n], [k, ...inner_factors]
 class SpatialGatingUnit {
   constructor(weights, d_ffn, n, { gate, weight }) {
     Object.assign(this, { n, kind: gate, d_out: gate === "split" ? d_ffn / 2 : d_ffn });
-    Object.assign(this, { name: weights.name, step: weights.step, weight, triangle: weights.has("weight.tril") });
+    Object.assign(this, { name: weights.name, step: weights.step, weight, triangle: weights.tensors.has(weights.of("weight.tril").name) });
     this.norm = LayerNorm(weights.of("norm"), this.d_out);
     this.W = this.triangle ? weights.take("weight.tril", (n * (n + 1)) / 2)  // a model that ships
       : weight === "dense" ? weights.take("weight", n, n) : weights.take("weight", n).slice().reverse();
@@ -683,7 +677,6 @@ class LanguageModel {
   /** The logits after each of the tokens, [T * vocab_size]. */
   forward(tokens, cache = new Cache()) {
     this.check_tokens(tokens, cache);
-    cache.owner = this;
     cache.tokens_read += tokens.length;
     const D = this.d_model, x = new Float32Array(tokens.length * D);
     tokens.forEach((token, t) => x.set(this.embedding.subarray(token * D, (token + 1) * D), t * D));
@@ -691,7 +684,6 @@ class LanguageModel {
   }
   check_tokens(tokens, cache) {
     const n = this.vocab_size, T = cache.tokens_read + tokens.length, most = this.max_seq_len;
-    require(!cache.owner || cache.owner === this, "the cache", "another model's", "one for this model");
     require(tokens.length > 0, "the text", "", "at least one character");
     require(T <= most, "the length of the text", T, `at most ${most} characters, the context of this model`);
     const worst = tokens.find((token) => !(Number.isInteger(token) && token >= 0 && token < n));
@@ -702,14 +694,13 @@ class LanguageModel {
 /** The model that config.json describes, if the weights are its own. */
 function build_model(config, tensors) {
   const { format = 1, vocabulary_sha256, trained_seq_len, name, dropout, ...given } = config;
-  require([2, 3].includes(format), "the format of config.json", format, "2 or 3; save the model again");
-  if (format === 2 && name === "gmlp") given.weight ??= "dense";
+  require(format === 3, "the format of config.json", format, "3; save the model again");
   require_known("the model's name", name, Object.keys(FAMILIES));
   const { options, make_layer, make_body } = FAMILIES[name], settled = { ...options, ...given };
   for (const option of Object.keys(given)) require_known("an option", option, [...SIZES, ...Object.keys(options)]);
   for (const size of SIZES) require_int(size, settled[size], 1);
   for (const size of ["kernel_size", "dilation"]) if (size in settled) require_int(size, settled[size], 1);
-  require_near("dilation", settled.dilation ?? 1);
+  require((settled.dilation ?? 1) <= MOST_BACK, "dilation", settled.dilation, `at most ${MOST_BACK} tokens`);
   for (const option of Object.keys(options)) {
     if (option in KNOWN) require_known(option, settled[option], KNOWN[option]);
   }

@@ -32,8 +32,8 @@ function sortable(table) {
   }
 }
 
-// A script that is needed now, once; one that did not arrive is asked for again. previews.js, search-dialog.js and
-// landing.js use it.
+// A script that is needed now, once; one that did not arrive is asked for again. previews.js, search-dialog.js,
+// landing.js and model-parts.js use it.
 const arriving = {};
 function arrives(src) {
   return arriving[src] ??= new Promise((resolve, reject) => {
@@ -133,23 +133,19 @@ document.addEventListener("DOMContentLoaded", () => {
   if (matchMedia("(max-width: 540px)").matches) each(".bd-article pre > .lines:not(.cell_output *)", hangs);
   if (document.querySelector("div.cell")) setTimeout(chooseStops); // a task of its own, between which the page answers
 
-  // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. They are
-  // looked at a few at a time, between which the page answers, and all of these before any is changed.
+  // A box that scrolls sideways must be reachable by keyboard; one that is no code shows it, and needs a name. All are
+  // looked at before any is changed.
   const boxes = [...document.querySelectorAll(".formula, span.math, .text_html:has(> table.results), .pst-scrollable-table-container")];
-  const look = (some) => some.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
-    const box = some[i];
+  const reach = () => boxes.map((box) => box.scrollWidth > box.clientWidth + 1).forEach((scrolls, i) => {
+    const box = boxes[i];
     box.classList.toggle("scrolls", scrolls);
     if (!scrolls) return ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
     box.tabIndex = 0;
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", box.querySelector("table") ? "Table, scrolls sideways" : "Formula, scrolls sideways");
   });
-  const reach = (first = 0) => {
-    look(boxes.slice(first, first + 8));
-    if (first + 8 < boxes.length) setTimeout(reach, 0, first + 8);
-  };
   document.fonts.ready.then(() => setTimeout(reach));
-  addEventListener("resize", () => reach());
+  addEventListener("resize", reach);
 
   // A contents link in the drawer of a narrow page leads to what lies under the drawer.
   each("#pst-page-toc-nav a", (a) => a.addEventListener("click", () => a.closest("dialog")?.close()));

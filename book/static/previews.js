@@ -71,24 +71,22 @@
     });
   }
 
-  document.addEventListener("DOMContentLoaded", () => {
-    const links = document.querySelectorAll("a[data-preview]");
-    if (!links.length || !("popover" in HTMLElement.prototype)) return;
-    box = document.createElement("div");
-    box.id = box.className = "preview";
-    box.popover = "manual";
-    box.tabIndex = 0; // it may scroll
-    document.querySelector("main").append(box); // within a landmark
-    links.forEach(prepare);
-    box.addEventListener("pointerenter", () => clearTimeout(timer));
-    box.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") later(close, CLOSE); });
-    addEventListener("pointerdown", (event) => {
-      touched = event.pointerType === "touch";
-      if (link && !box.contains(event.target) && event.target.closest?.("a") !== link) close();
-    }, true);
-    addEventListener("keydown", (event) => {
-      touched = false;
-      if (event.key === "Escape" && link) close();
-    });
+  const links = document.querySelectorAll("a[data-preview]");
+  if (!links.length || !("popover" in HTMLElement.prototype)) return;
+  box = document.createElement("div");
+  box.id = box.className = "preview";
+  box.popover = "manual";
+  box.tabIndex = 0; // it may scroll
+  document.querySelector("main").append(box); // within a landmark
+  links.forEach(prepare);
+  box.addEventListener("pointerenter", () => clearTimeout(timer));
+  box.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") later(close, CLOSE); });
+  addEventListener("pointerdown", (event) => {
+    touched = event.pointerType === "touch";
+    if (link && !box.contains(event.target) && event.target.closest?.("a") !== link) close();
+  }, true);
+  addEventListener("keydown", (event) => {
+    touched = false;
+    if (event.key === "Escape" && link) close();
   });
 })();

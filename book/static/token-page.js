@@ -7,7 +7,7 @@
 const { make, labelled, spoken, glyph, percent, as_sentence, fetch_shipped } = model_parts;
 const { Steps, Traced, array, largest_size, product, shown, total } = token_steps;
 const MOST = 24;  // characters
-const LEVELS = 6;  // shades of a cell, on each side of 0
+const SHADES = [0, 0.14, 0.3, 0.48, 0.66, 0.84, 1];  // of a cell, on each side of 0
 const LARGEST = 4;  // terms that a sum shows; the others are one more
 const narrow = matchMedia("(max-width: 767px)");
 const sign = (x) => (x < 0 ? "minus" : "plus");
@@ -18,10 +18,10 @@ const sign = (x) => (x < 0 ? "minus" : "plus");
 function cells(values, columns) {
   const most = Math.max(largest_size(values), 1e-9), rows = Math.ceil(values.length / columns), moves = {};
   values.forEach((x, i) => {
-    const level = Math.round((LEVELS * Math.abs(x)) / most), name = `${sign(x)} level-${level}`;
-    if (level) moves[name] = `${moves[name] ?? ""}M${i % columns} ${Math.floor(i / columns) + 0.5}h1`;
+    const shade = SHADES[Math.round(((SHADES.length - 1) * Math.abs(x)) / most)], look = `class="${sign(x)}" stroke-opacity="${shade}"`;
+    if (shade) moves[look] = `${moves[look] ?? ""}M${i % columns} ${Math.floor(i / columns) + 0.5}h1`;
   });
-  const paths = Object.entries(moves).map(([name, d]) => `<path class="${name}" d="${d}"/>`).join("");
+  const paths = Object.entries(moves).map(([look, d]) => `<path ${look} d="${d}"/>`).join("");
   const element = make("div", { class: "token-cells", style: `--rows: ${rows}` });
   element.innerHTML =
     `<svg viewBox="0 0 ${columns} ${rows}" preserveAspectRatio="none" aria-hidden="true">${paths}</svg>`;
@@ -88,16 +88,13 @@ class Numbers {
     this.mark = make("i", { class: "token-mark", hidden: true });
     this.drawn = labels ? bars(values, labels) : entries ? list(values, entries) : cells(values, this.columns);
     this.drawn.append(this.mark);
-    this.element = make("div", { class: "token-numbers" }, this.drawn);
+    const slider = page.walked && { role: "slider", tabindex: 0, "aria-label": `${step}: ${label}`, "aria-valuemin": 0,
+      "aria-valuemax": n - 1, "aria-orientation": entries ? "vertical" : "horizontal" };
+    this.element = make("div", { class: "token-numbers", ...slider }, this.drawn);
     this.row = make("div", { class: "token-row" }, make("span", { class: "token-label" }, label),
       make("div", {}, this.element, ...(labels || entries ? [] : [largest(values, this.columns)])));
-    if (page.walked) this.answer(`${step}: ${label}`);
-  }
-  answer(name) {
-    const { page, element } = this, down = this.spec.list ? 1 : -1;  // a list counts from its top
-    for (const [key, value] of Object.entries({ role: "slider", tabindex: 0, "aria-label": name, "aria-valuemin": 0,
-      "aria-valuemax": this.spec.values.length - 1, "aria-orientation": this.spec.list ? "vertical" : "horizontal",
-    })) element.setAttribute(key, value);
+    if (!page.walked) return;
+    const { element } = this, down = entries ? 1 : -1;  // a list counts from its top
     this.say();
     const far = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: down, ArrowUp: -down, PageUp: 16, PageDown: -16,
       Home: -Infinity, End: Infinity };
@@ -140,10 +137,6 @@ class Numbers {
       top: share(row, this.rows), height: share(1, this.rows) });
     if (this.page.walked) this.say();
     this.page.show_sum(this);
-  }
-  /** Where the number is largest. */
-  get most() {
-    return this.spec.values.findIndex((x) => Math.abs(x) === largest_size(this.spec.values));
   }
 }
 
@@ -194,9 +187,6 @@ class TokenPage {
     document.addEventListener("keydown", ({ key }) => {
       if (key === "Escape") this.held = false;
     });
-    narrow.addEventListener("change", () => {
-      if (this.walked) this.act();
-    });
     if (asked.has("model")) this.act();
   }
   fill_menus(layers, heads) {
@@ -228,7 +218,7 @@ class TokenPage {
       this.status.textContent = `Loading ${this.model.selectedOptions[0].text} …`;
       this.traced[name] = new Traced(await fetch_shipped(this.weights, name));
     }
-    const traced = this.traced[name], { layers, config: { n_heads } } = traced;
+    const traced = this.traced[name], { layers, model: { config: { n_heads } } } = traced;
     traced.read(text);
     const within = (i, n) => (Number.isInteger(i) && i >= 0 && i < n ? i : n - 1);  // an address may ask for anything
     state.place = within(state.place, traced.characters.length);
@@ -276,7 +266,8 @@ class TokenPage {
     const is_as_before = ({ spec }) => spec.step === before.spec.step && spec.label === before.spec.label;
     const same = before && all.find(is_as_before);
     const first = same ?? all.find(({ spec }) => ["project", "halves"].includes(spec.step));
-    first.show(same ? before.at : first.most);
+    const { values } = first.spec;
+    first.show(same ? before.at : values.findIndex((x) => Math.abs(x) === largest_size(values)));
   }
   /** How a number came about. */
   show_sum(numbers) {

@@ -56,9 +56,6 @@ class Traced {
     this.vocabulary = new Vocabulary(vocabulary);
     register_forward_hooks(this.model, (name, inputs, output) => this.calls.set(name, { inputs, output }));
   }
-  get config() {
-    return this.model.config;
-  }
   /** All its layers, each with its stack, its place there, and the part of an hourglass that the stack is. */
   get layers() {
     const { body } = this.model, parts = body.before ? ["before", "inside", "after"] : [""];
@@ -85,9 +82,6 @@ class Traced {
   weight(name) {
     return this.tensors.get(`${name}.weight`);
   }
-  bias(name) {
-    return this.tensors.get(`${name}.bias`).data;
-  }
 }
 
 // ---- its numbers, step by step
@@ -95,7 +89,7 @@ class Traced {
 /** The steps of one token through one layer of a traced model. */
 class Steps {
   constructor(traced, { place, layer, head }) {
-    const { config } = traced, { stack, part, i } = traced.layers[layer], name = `${stack}.${i}`;
+    const { config } = traced.model, { stack, part, i } = traced.layers[layer], name = `${stack}.${i}`;
     Object.assign(this, { traced, place, head, part, steps: [] });
     [this.D, this.K] = [config.d_model, config.d_model / config.n_heads];
     this.factor = traced.model.body.shorten?.factor ?? 1;
@@ -136,7 +130,7 @@ class Steps {
       array(n, (d) => [`channel ${d}`, x[d], data[c * n + d]]), more);
   }
   norm(step, name, i, label) {
-    const { traced } = this, weight = traced.weight(name).data, bias = traced.bias(name), n = weight.length;
+    const { traced } = this, weight = traced.weight(name).data, bias = traced.tensors.get(`${name}.bias`).data, n = weight.length;
     const x = traced.took(name, i, n), mean = total(x) / n;
     const deviation = Math.sqrt(total(x.map((value) => (value - mean) ** 2)) / n + 1e-5);  // with LayerNorm's ε
     const how = "the distance from the mean / the standard deviation × a learned scale, plus a learned shift";
@@ -191,9 +185,9 @@ class Steps {
     this.add("attention", "Attention", found, this.linear(`${attention}.output`, i));
     this.added("residual", "h", h, [["x, the stream", x], ["what attention found", found]]);
     this.norm("second-norm", `${layer}.norm2`, i, "LN(h)");
-    const squared = traced.config.activation === "squared-relu", named = squared ? "ReLU, squared" : "ReLU";
+    const squared = traced.model.config.activation === "squared-relu", named = squared ? "ReLU, squared" : "ReLU";
     const then = (z) => Math.max(z, 0) ** (squared ? 2 : 1);
-    this.add(squared ? "squared-hidden" : "hidden", "hidden", traced.took(`${feed_forward}.down`, i, traced.config.d_ff),
+    this.add(squared ? "squared-hidden" : "hidden", "hidden", traced.took(`${feed_forward}.down`, i, traced.model.config.d_ff),
       this.linear(`${feed_forward}.up`, i, { then, named }));
     this.add("feed-forward", "FFN", added, this.linear(`${feed_forward}.down`, i));
     this.added("output", "y", traced.gave(layer, i, D), [["h", h], ["what the network found", added]]);
@@ -243,7 +237,7 @@ class Steps {
     };
   }
   gated_block(block) {
-    const { traced, i, D } = this, gate = `${block}.gate`, F = traced.config.d_ff, half = F / 2;
+    const { traced, i, D } = this, gate = `${block}.gate`, F = traced.model.config.d_ff, half = F / 2;
     this.norm("norm", `${block}.norm`, i, "LN(x)");
     const z = traced.took(gate, i, F), widened = this.linear(`${block}.up`, i, { then: gelu, named: "GELU" });
     this.add("halves", "Z₁", z.subarray(0, half), widened);
@@ -255,7 +249,7 @@ class Steps {
       { bars, what: (s) => `Weight of ${this.placed(s)}` });
     this.add("gate", "f", f, (c) => sum("the row of W × the channel, of each token so far, plus a bias", [
       ...bars.map((named, s) => [named, row[s], traced.gave(`${gate}.norm`, s, half)[c]]),
-      ["bias here", traced.bias(gate)[i]]]));
+      ["bias here", traced.tensors.get(`${gate}.bias`).data[i]]]));
     this.add("gated", "Z₁ ⊙ f", traced.gave(gate, i, half), (c) =>
       sum("one product: what passes × its gate", [["Z₁ × f", z[c], f[c]]]));
     const found = traced.gave(`${block}.down`, i, D);

@@ -208,7 +208,7 @@ def test_an_address_that_does_not_fit_is_told_and_the_first_sizes_are_there(page
     expect(page.locator("#wrong-D")).to_have_text("130 channels do not divide among 4 heads; expected a multiple of 4.")
     assert page.locator(".drawing .line").count() == len(FAMILIES)
     page.get_by_label("Width D").fill("256")
-    expect(page.locator(".said")).to_contain_text("Transformer (4 layers) at 512 tokens: the baseline")
+    expect(page.locator(".said")).to_contain_text("Hourglass (1@1 2@4 1@1) at 512 tokens: ")
 
 
 @pytest.mark.site
