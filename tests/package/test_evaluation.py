@@ -91,6 +91,17 @@ def test_a_model_that_predicts_all_alike_loses_the_logarithm_of_the_vocabulary()
     assert evaluate(model, torch.arange(400).to(torch.int16), seq_len=16) == pytest.approx(math.log(500), abs=1e-6)
 
 
+def test_every_model_reads_the_same_sample():
+    first, second = Recorder(), Recorder()
+    for model, seed in ((first, 1), (second, 2)):
+        torch.manual_seed(seed)
+        evaluate(model, torch.arange(400), seq_len=16, at_least=60)
+    assert first.seen == second.seen
+    assert len(first.seen) == 7
+    assert first.seen[0] == list(range(16))
+    assert first.seen[-1] == list(range(383, 399))
+
+
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_dropout_does_not_act_and_each_module_has_its_own_mode_afterwards(scorer):
     model, tokens = new_model(dropout=0.5), torch.randint(11, (3 * 1024,))
