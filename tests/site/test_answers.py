@@ -63,7 +63,7 @@ def test_a_picture_has_each_row_where_its_numbers_are():
     found = BeautifulSoup(answers.picture(results.Answer("Who?", rows, "No.", "S1.1")), "html.parser")
     lines = found.select(".intervals > div")
     places = [[mark["style"] for mark in line.select("[style]")] for line in lines]
-    assert places[0] == ["left:50%", "left:2.5%;right:25.0%", "left:0.0%", "left:75.0%", "left:25.0%"]
+    assert places[0] == ["left:50%", "left:2.5%;right:25.0%", "left:75.0%", "left:25.0%", "left:0.0%"]
     assert places[1] == ["left:50%", "left:100.0%"]
     assert [line["class"] for line in lines] == [["cannot-tell"], ["worse"], ["ends"]]
     assert found.div["aria-label"] == (
@@ -91,6 +91,9 @@ def test_a_cell_that_asks_gives_way_to_its_question(notebook):
     asked = asked_in_notebooks()[notebook]
     assert [block["id"] for block in tree.select(".result")] == [f"question-{name}" for name in asked]
     assert "results.answer(" not in tree.article.get_text()
+    keys = [block.select(":scope > .more") for block in tree.select(".result")]
+    assert [len(key) for key in keys] == [1] + [0] * (len(keys) - 1)  # how to read it stands below the first
+    assert keys[0][0].get_text().startswith("A dot is the difference of two runs")
     for block, name in zip(tree.select(".result"), asked, strict=True):
         said(block, results.find(name))
 
@@ -101,7 +104,7 @@ def said(block, found):
     assert found.sentence.replace("’", "'").replace("“", '"').replace("”", '"') in plain
     words = [row.select_one("b").get_text() for row in block.select(".intervals > div:not(.ends)")]
     assert words == [str(row) for row in found.rows.values()]
-    links = [link.get_text() for link in block.select(".more a")]
+    links = [link.get_text() for link in block.select("details.runs .more a")]
     assert links == [f"Section {found.study}", "What the names mean"]
     assert [table.caption.get_text() for table in block.select("details:not([open]) > table")] == [*found.rows]
 

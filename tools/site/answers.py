@@ -96,9 +96,9 @@ def key(names: list[str]) -> nodes.Element:
     """How to read the pictures of a page that has these questions."""
     found = [results.find(name) for name in names]
     lines = [
-        "Dots are runs with one seed each, the diamond is their mean, and the bar is where the true mean may lie, in "
-        f"nats. As good: the whole bar lies within {ALIKE:g} of 0. Better and worse take a bar that leaves out 0, and "
-        "a second test that agrees, with other pairs beside it or with each model’s own spread; else we cannot tell."
+        "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where "
+        "the true mean may lie, in nats. Better and worse take a bar that leaves out 0, and a second test that agrees. "
+        f"Otherwise as good is a bar that lies within {ALIKE:g} of 0, and of all else we cannot tell."
     ]
     if any(beyond(row.comparison) for answer in found for row in answer.rows.values()):
         lines.append("What lies beyond the scale is a < or a >.")
