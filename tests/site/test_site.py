@@ -345,7 +345,7 @@ SETTINGS = ["q", "T", "D", "V", "hierarchy", "shows", "model", "a", "b", "text",
 READ = ["search", "book/what-would-it-cost", "book/one-token", "book/write-with-it"]  # by a script of the page
 OTHERS = [
     "book/glossary",
-    "book/api/models",
+    "book/api/language_model",
     "book/source/gmlp",
     "notebooks/02-primer-ez",
     "notebooks/studies/s4-gates",
