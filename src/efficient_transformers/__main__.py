@@ -78,8 +78,8 @@ def train(
     Args:
         name: which model: transformer, primer-ez, primer, hourglass, gmlp, primer-ez-shared, primer-ez-per-head,
             dense-gmlp, amlp.
-        corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8" and
-            "text8", or the path of a UTF-8 text file.
+        corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8" and "text8", or
+            the path of a UTF-8 text file.
         tokens: what the model reads; by default characters, and bytes of "enwik8".
         subwords: read byte pairs instead, so many tokens of them, made on the text to train on; needs tokenizers.
         out: the folder to write; by default a new one under runs/.
@@ -276,7 +276,7 @@ def compare(
         batch_size: sequences of a step.
         optimizer: of both sides; "muon" takes the matrices inside the layers, and AdamW the rest.
     """
-    from .judging import compare as judging  # brings the records of studies, which no other command needs
+    from .judging import compare as judging  # brings what no other command needs
 
     expected = f"at most {YEAR:,}, a year; or steps, which take as long as they take"
     require(minutes is None or not minutes > YEAR, "minutes", minutes, expected)

@@ -21,7 +21,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.util.docutils import SphinxDirective
 
 from efficient_transformers.book import results
-from efficient_transformers.book.figures.charts import FARTHEST
+from efficient_transformers.book.figures.charts import FARTHEST, beyond
 from efficient_transformers.judging.evidence import ALIKE, Comparison, signed
 from tools.notebooks import folding
 from tools.site import cells
@@ -34,18 +34,12 @@ def place(number: float) -> str:
 
 
 def marks(found: Comparison) -> str:
+    signs = "".join(f'<b style="left:{place(end)}">{"&lt;" if end < 0 else "&gt;"}</b>' for end in beyond(found))
     if abs(found.mean) > FARTHEST:
-        return f'<b style="left:{place(found.mean)}">{"&lt;" if found.mean < 0 else "&gt;"}</b>'
+        return signs
     dots = "".join(f'<i style="left:{place(value)}"></i>' for value in found.values if abs(value) <= FARTHEST)
     bar = f'<u style="left:{place(found.low)};right:{place(-found.high)}"></u>'
-    cut = "".join(f'<b style="left:{place(end)}">{sign}</b>' for end, sign in beyond(found))
-    return f'{bar}{dots}<em style="left:{place(found.mean)}"></em>{cut}'
-
-
-def beyond(found: Comparison) -> list[tuple[float, str]]:
-    """Where a bar, or a dot, goes on beyond the scale."""
-    ends = (min(found.low, *found.values), "&lt;"), (max(found.high, *found.values), "&gt;")
-    return [(end, sign) for end, sign in ends if abs(end) > FARTHEST]
+    return f'{bar}{dots}<em style="left:{place(found.mean)}"></em>{signs}'
 
 
 def picture(found: results.Answer) -> str:
@@ -114,10 +108,11 @@ def key(names: list[str]) -> nodes.Element:
 def shown(name: str, as_expected: bool = False) -> nodes.Element:
     """Question, answer, picture and runs; what was expected in place of the question."""
     found, says = results.find(name), results.written()["questions"][name]
-    first, who = nodes.paragraph(classes=["question"]), says.get("asked", "We")
-    verb = ("say" if as_expected else "ask") + ("" if who == "Others" else "s")
-    if "asked" in says or as_expected:
-        first += nodes.inline("", f"{who} {verb if 'asked' in says else 'thought'}: ", classes=["who"])
+    first, who = nodes.paragraph(classes=["question"]), "We thought" if as_expected else ""
+    if asked := says.get("asked"):
+        who = f"{asked} {'say' if as_expected else 'ask'}{'' if asked == 'Others' else 's'}"
+    if who:
+        first += nodes.inline("", f"{who}: ", classes=["who"])
     first += nodes.Text(says["expected"] if as_expected else found.question)
     words = nodes.container("", first, nodes.paragraph("", found.sentence), classes=["words"])
     drawn = nodes.raw("", picture(found), format="html")

@@ -88,7 +88,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
     Yields:
         Whether this process holds the lock.
     """
-    import fcntl  # there is none on Windows, where only studies and runs in folders need it
+    import fcntl  # there is none on Windows, where only comparisons and runs in folders need it
 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:

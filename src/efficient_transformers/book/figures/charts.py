@@ -191,6 +191,12 @@ FARTHEST = 0.2
 """Nats: all strips reach so far to both sides of 0, and what lies beyond is an arrow at the edge."""
 
 
+def beyond(row: Comparison) -> list[float]:
+    """Where a comparison lies beyond the scale: its mean, or else the ends of its bar and dots."""
+    ends = (min(row.low, *row.values), max(row.high, *row.values))
+    return [end for end in ((row.mean,) if abs(row.mean) > FARTHEST else ends) if abs(end) > FARTHEST]
+
+
 @styled
 def strips(rows: Mapping[str, tuple[Comparison, str]]) -> Figure:
     """One row for each comparison: a dot per seed, the mean, its interval, and its word; filled if better or worse."""
@@ -199,16 +205,12 @@ def strips(rows: Mapping[str, tuple[Comparison, str]]) -> Figure:
     figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(rows) + 0.8)
     for y, (row, word) in enumerate(rows.values()):
         color = {"better": OTHERS[0], "worse": OTHERS[1]}.get(word, GREY)
-        if abs(row.mean) > FARTHEST:
-            ax.plot(math.copysign(FARTHEST, row.mean), y, "<" if row.mean < 0 else ">", color=color, markersize=8)
-        else:
+        if abs(row.mean) <= FARTHEST:
             ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
             ax.plot([row.low, row.high], [y, y], color=color, lw=2)
             ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if color == GREY else color)
-            if min(row.low, *row.values) < -FARTHEST:
-                ax.plot(-FARTHEST, y, "<", color=color)
-            if max(row.high, *row.values) > FARTHEST:
-                ax.plot(FARTHEST, y, ">", color=color)
+        for end in beyond(row):
+            ax.plot(math.copysign(FARTHEST, end), y, "<" if end < 0 else ">", color=color, markersize=8)
         ax.annotate(
             f"{word} {signed(row.mean)}", (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color
         )
