@@ -14,7 +14,6 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from accelerate.state import AcceleratorState
 from helpers import refuse_another_tree
 from hypothesis import settings
 from legible import small_letters
@@ -89,11 +88,7 @@ def one_thread_and_one_seed():
 @pytest.fixture
 def on_the_cpu(monkeypatch):
     """The same numbers on every machine."""
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from efficient_transformers.models import saving
 TEXT = "the quick brown fox\njumps over the lazy dog. " * 20
 SIZES = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--batch-size", "2"]
 SIZES += ["--seq-len", "8", "--eval-every", "2", "--eval-batches", "1"]
-SETTINGS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
+SETTINGS = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def mostly_long(values, always):

@@ -32,7 +32,7 @@ from .support.checks import require, require_int, require_known
 from .training.corpus import NAMES, Corpus, load_corpus, load_text
 from .training.evaluation import evaluate as mean_loss
 from .training.evaluation import sizes_of
-from .training.execution import Execution, is_first, stop_on_signals
+from .training.execution import Execution, stop_on_signals
 from .training.loop import Optimizer, TrainingConfig
 from .training.runs import (
     CHECKPOINT,
@@ -41,7 +41,6 @@ from .training.runs import (
     RunPlan,
     begin,
     discard,
-    in_first_process,
     load,
     read_vocabulary,
     require_room,
@@ -78,9 +77,8 @@ def train(
     Args:
         name: which model: transformer, primer-ez, primer, hourglass, gmlp, primer-ez-shared, primer-ez-per-head,
             dense-gmlp, amlp.
-        corpus: a name, of "shakespeare", "shakespeare-with-test", "tiny-shakespeare", "enwik8" and "text8", or
-            the path of a UTF-8 text file.
-        tokens: what the model reads; by default characters, and bytes of "enwik8".
+        corpus: a name, "shakespeare", "shakespeare-with-test" or "tiny-shakespeare", or the path of a UTF-8 text file.
+        tokens: what the model reads; by default characters.
         subwords: read byte pairs instead, so many tokens of them, made on the text to train on; needs tokenizers.
         out: the folder to write; by default a new one under runs/.
         init: a folder that `train` saved, or the name of a model that ships; train it on, on this text.
@@ -96,7 +94,7 @@ def train(
     """
     require((name is None) == (init is not None), "name", name, "the name of a model, or none with --init")
     require_int("checkpoint_every", checkpoint_every, at_least=1)
-    taken = out is not None and os.path.exists(out) and is_first()
+    taken = out is not None and os.path.exists(out)
     require(not taken, "out", str(out), "a folder that does not exist yet")
     sizes = {"d_model": d_model, "n_layers": n_layers, "n_heads": n_heads, "max_seq_len": max_seq_len}
     sizes = {size: value for size, value in sizes.items() if value is not None}
@@ -130,15 +128,14 @@ def train(
     title = name or Path(str(init)).name
     chosen = out or RUNS / f"{title}-{datetime.now():%Y%m%d-%H%M%S}"
     with stop_on_signals() as stop:
-        folder = in_first_process(lambda: begin(chosen, plan, text.vocabulary, fresh_name=out is None))
+        folder = begin(chosen, plan, text.vocabulary, fresh_name=out is None)
         try:
             run(folder, plan, text, model, stop)
         finally:
-            if is_first():
-                discard(folder)  # only where nothing was trained
-                if out is None:
-                    with contextlib.suppress(OSError):  # it is there and empty, or stays
-                        RUNS.rmdir()
+            discard(folder)  # only where nothing was trained
+            if out is None:
+                with contextlib.suppress(OSError):  # it is there and empty, or stays
+                    RUNS.rmdir()
 
 
 def resume(folder: Path) -> None:
@@ -165,20 +162,17 @@ def run(folder: Path, plan: RunPlan, corpus: Corpus, model: LanguageModel, stop:
     """Train, say what came out, and leave with the exit code of the signal that ended it, if one did."""
     metrics = train_in(folder, plan, corpus, model, stop)
     done = metrics[-1]["step"] == plan.training.steps
-    if is_first():
-        print(f"{'Saved' if done else 'Interrupted; saved'} {folder}. More text from it:")
-        print(f"    {PROGRAM} generate {folder}")
-        if done:
-            characters = corpus.vocabulary.characters
-            prompt = "\n" if "\n" in characters else characters[0]
-            trained = LanguageModel.from_pretrained(folder)
-            longest = min(200, trained.max_seq_len - 1)
-            print("\n" + sample(trained, corpus.vocabulary, prompt, longest, seed=plan.training.seed))
-        else:
-            print(f"To go on with the training:\n    {PROGRAM} resume {folder}")
+    print(f"{'Saved' if done else 'Interrupted; saved'} {folder}. More text from it:")
+    print(f"    {PROGRAM} generate {folder}")
     if not done:
+        print(f"To go on with the training:\n    {PROGRAM} resume {folder}")
         sys.stdout.flush()
-        sys.exit(128 + (stop.signal or signal.SIGTERM))  # where the signal was another process's, as for that one
+        sys.exit(128 + (stop.signal or signal.SIGTERM))
+    characters = corpus.vocabulary.characters
+    prompt = "\n" if "\n" in characters else characters[0]
+    trained = LanguageModel.from_pretrained(folder)
+    longest = min(200, trained.max_seq_len - 1)
+    print("\n" + sample(trained, corpus.vocabulary, prompt, longest, seed=plan.training.seed))
 
 
 def generate(
@@ -416,8 +410,7 @@ def main() -> None:
 
 def fail(message: str) -> None:
     """Say what is wrong, once and in one line, and leave."""
-    if is_first():
-        print(f"error: {' '.join(message.split())}"[:1000], file=sys.stderr)
+    print(f"error: {' '.join(message.split())}"[:1000], file=sys.stderr)
     drop_what_cannot_be_written()
     sys.exit(2)
 

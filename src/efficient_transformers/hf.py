@@ -5,7 +5,7 @@ What is notable:
 - the model inside is the package's own, so that the numbers are;
 - beams reorder the package's cache, which holds whatever a layer must remember.
 
-See :doc:`/book/scaling-out`.
+See :doc:`/book/scaling-up`.
 """
 
 from __future__ import annotations

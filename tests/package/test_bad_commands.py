@@ -67,7 +67,7 @@ PLANNED = [
     ("run.json", {"model": MODEL | {"n_layers": 2}}, "checkpoint.pt does not go with the model"),
     ("run.json", {"model": MODEL | {"name": "gmlp"}}, "expected its weight; version 0.2"),
     ("checkpoint.pt", {"batches": 3}, "checkpoint.pt does not go with the model"),
-    ("checkpoint.pt", {"format": 0}, "checkpoint.pt is 0; expected 1"),
+    ("checkpoint.pt", {"format": 0}, "checkpoint.pt is 0; expected 2"),
 ]
 RECORDED = [
     ("training.json", "null", "training.json is None; expected an object"),
@@ -100,7 +100,7 @@ def place(tmp_path_factory):
     (folder / "loop").symlink_to("loop")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("ACCELERATE_USE_CPU", "true")
+        patch.setattr(torch.cuda, "is_available", lambda: False)
         patch.setattr(Path, "unlink", lambda *_, **__: None)  # so that the checkpoint stays
         patch.setattr(sys, "argv", ["", *TRAIN, "--out", "model"])
         cli.main()
@@ -120,7 +120,7 @@ def place(tmp_path_factory):
 def there(place, monkeypatch):
     """Inside that folder, in which nothing changes."""
     monkeypatch.chdir(place)
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv(corpora.DATA_VARIABLE, raising=False)
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     yield place
@@ -172,8 +172,6 @@ LINES = {
 }
 TRAINING = {  # options after a good line
     "--n-heads 3": "a multiple of n_heads=3",
-    "--accumulation 3": "batch_size is 2; expected a multiple of 1 processes times 3 pieces",
-    "--shard": "shard is True",
     "--optimizer moun": "moun",
     "--max-seq-len 7": "max_seq_len=7",
     "--seq-len 90": "more than seq_len=90",
@@ -223,7 +221,7 @@ def test_a_batch_that_cannot_fit_is_estimated_and_not_tried(batch_size, there, c
 
 FLOATS = ["learning-rate", "weight-decay", "clip-norm", "dropout"]
 NUMBERS = ["steps", "batch-size", "seq-len", "warmup-steps", "eval-every", "eval-batches", "seed", "checkpoint-every"]
-NUMBERS += ["accumulation", "d-model", "n-layers", "n-heads", "max-seq-len", *FLOATS]
+NUMBERS += ["d-model", "n-layers", "n-heads", "max-seq-len", *FLOATS]
 
 
 @pytest.mark.parametrize("option", NUMBERS)

@@ -161,15 +161,6 @@ def test_the_sample_fits_the_text_and_the_model(command, folder, text, longest, 
 # The environment
 
 
-@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"])
-def test_an_environment_that_no_launcher_made_is_named(command, folder, monkeypatch, name):
-    monkeypatch.setenv(name, "x")
-    code, out, err = command(*TRAIN)
-    assert (code, out) == (2, "")
-    assert err == f"error: {name} in the environment is 'x'; expected a number, as launchers set it, or nothing\n"
-    assert [path.name for path in folder.iterdir()] == ["fox.txt"]
-
-
 def test_a_letter_that_the_terminal_lacks_is_no_failure(command, folder, monkeypatch):
     (folder / "fox.txt").write_text("é" * 200)
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")

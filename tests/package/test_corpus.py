@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import efficient_transformers.training.corpus as corpus_module
 from efficient_transformers import ByteVocabulary, Corpus, Vocabulary, load_corpus
+from efficient_transformers.training.corpus import load_text
 
 pytestmark = pytest.mark.slow
 
@@ -221,6 +222,46 @@ def test_a_path_is_split_nine_to_one(tmp_path):
     assert corpus.vocabulary.characters == "".join(sorted(set(text)))
     assert corpus.vocabulary.decode(corpus.train) == text[: len(text) * 9 // 10]
     assert corpus.vocabulary.decode(corpus.validation) == text[len(text) * 9 // 10 :]
+
+
+def test_a_optionsvocabulary_encodes_and_an_unknown_character_is_named_with_its_line(tmp_path):
+    file, text = tmp_path / "text.txt", "the fox\n" * 30 + "the é"
+    file.write_text(text)
+    vocabulary = Vocabulary("".join(sorted(set(text + "xyzß"))))
+    assert load_corpus(file, vocabulary=vocabulary).vocabulary == vocabulary
+    assert vocabulary.decode(load_text(file, vocabulary)) == text
+    message = r"text\.txt: a character is 'é', in line 31; expected one of the vocabulary's"
+    with pytest.raises(ValueError, match=message):
+        load_corpus(file, vocabulary=Vocabulary("".join(sorted(set(text) - {"é"}))))
+
+
+def test_a_vocabulary_of_another_unit_than_the_tokens_is_refused(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("the fox")
+    with pytest.raises(ValueError, match="tokens is 'bytes'; expected 'characters', which the vocabulary is of"):
+        load_corpus(file, tokens="bytes", vocabulary=load_corpus(file).vocabulary)
+    with pytest.raises(ValueError, match="tokens is 'characters'; expected 'bytes', which the vocabulary is of"):
+        load_corpus(file, tokens="characters", vocabulary=ByteVocabulary())
+
+
+def test_a_model_of_bytes_reads_the_bytes_of_the_file_and_one_of_characters_lines(tmp_path):
+    file, text = tmp_path / "text.txt", "Grüße, Jürgen ❤\n" * 25
+    written = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
+    file.write_bytes(written)
+    for options in ({"tokens": "bytes"}, {"vocabulary": ByteVocabulary()}):
+        corpus = load_corpus(file, **options)
+        assert bytes(torch.cat([corpus.train, corpus.validation]).tolist()) == written
+    corpus = load_corpus(file)
+    assert corpus.vocabulary.decode(torch.cat([corpus.train, corpus.validation])) == text
+
+
+def test_bytes_encode_every_text():
+    vocabulary = ByteVocabulary()
+    assert len(vocabulary) == 256
+    assert vocabulary.decode(vocabulary.encode("日本 ß")) == "日本 ß"
+    assert vocabulary.decode(vocabulary.encode("日")[:2]) == "\ufffd"
+    with pytest.raises(ValueError, match="a token is 256; expected 0 to 255"):
+        vocabulary.decode(torch.tensor([256]))
 
 
 # Tiny Shakespeare

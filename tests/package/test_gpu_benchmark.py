@@ -84,7 +84,7 @@ def test_what_the_page_says_of_a_gpu_was_measured(gpu):
     sections = json.loads(gpu.RESULTS.read_text(encoding="utf-8"))["sections"]
     ours, compiled = (row for row in sections["step"]["rows"] if row["model"] == "transformer")
     beside = [row["ratio"] for row in sections["layers"]["rows"] if row.get("beside") == "labml"]
-    page = (gpu.ROOT / "book" / "scaling-out.md").read_text(encoding="utf-8")
+    page = (gpu.ROOT / "book" / "scaling-up.md").read_text(encoding="utf-8")
     for number in (compiled["milliseconds"] / ours["milliseconds"], compiled["ratio_to_nanoGPT"]):
         assert f"{number:.2f}" in page
     assert f"{min(beside):.2f} to {max(beside):.2f} of the time of labml's" in page

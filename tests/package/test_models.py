@@ -26,7 +26,6 @@ from efficient_transformers.models.language_model import FAMILIES
 SIZES = {"vocab_size": 7, "d_model": 8, "n_heads": 2, "max_seq_len": 12}
 HEAVY = (
     "IPython",
-    "accelerate",
     "huggingface_hub",
     "ipywidgets",
     "matplotlib",

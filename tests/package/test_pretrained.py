@@ -169,7 +169,7 @@ def test_a_config_that_is_not_the_saved_one_is_refused(tmp_path, old, new):
 @pytest.mark.parametrize("tries", [100, pytest.param(10_000, marks=pytest.mark.long)])
 def test_a_byte_that_changed_in_any_file_is_refused_or_changes_nothing(tmp_path, monkeypatch, command, tries):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     Path("fox.txt").write_text(TEXT)
     line = "train hourglass --corpus fox.txt --steps 2 --d-model 4 --n-heads 2 --batch-size 2 --seq-len 8 --out model"
     assert command(*line.split(), "--n-layers", "3", "--eval-batches", "1")[0] == 0

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import efficient_transformers.training.corpus as corpora
-import efficient_transformers.training.mapped as mapping
 from efficient_transformers import BytePairVocabulary, ByteVocabulary, load_corpus
 from efficient_transformers.training.corpus import load_text
 from efficient_transformers.training.evaluation import sizes_of
@@ -108,10 +107,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("mapped_from", [1, 2**24])
-def test_a_file_is_cut_by_its_bytes_and_pairs_are_made_on_what_is_trained_on(place, monkeypatch, mapped_from):
-    monkeypatch.setattr(corpora, "MAPPED_FROM", mapped_from)
-    monkeypatch.setattr(mapping, "PIECE", 64)
+def test_a_file_is_cut_by_its_bytes_and_pairs_are_made_on_what_is_trained_on(place):
     content = (place / "fox.txt").read_bytes()
     corpus = load_corpus(place / "fox.txt", subwords=300)
     sides = [b"".join(corpus.vocabulary.pieces[t] for t in part.tolist()) for part in (corpus.train, corpus.validation)]

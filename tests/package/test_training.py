@@ -1,31 +1,20 @@
-"""The training loop: it learns, it repeats, evaluation does not disturb it, and two processes equal one."""
+"""The training loop: it learns, it repeats, evaluation does not disturb it."""
 
-import json
 import math
-import os
 import random
-import runpy
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from accelerate import Accelerator
-from helpers import SETTINGS, without_seconds
+from helpers import without_seconds
 from torch import nn
 
 from efficient_transformers import (
     Checkpoints,
     Corpus,
-    LanguageModel,
     Metrics,
     TrainingConfig,
     Vocabulary,
@@ -35,7 +24,7 @@ from efficient_transformers import (
     train,
 )
 from efficient_transformers.training.checkpoint import random_states, set_random_states
-from efficient_transformers.training.execution import Stop, processes
+from efficient_transformers.training.execution import Stop
 from efficient_transformers.training.loop import muon
 from efficient_transformers.training.orthogonal import Muon
 
@@ -321,204 +310,3 @@ def test_a_corpus_of_a_larger_vocabulary_is_refused(corpus):
     expected = f"the size of the corpus's vocabulary is 94; expected at most vocab_size={len(corpus.vocabulary)}"
     with pytest.raises(ValueError, match=expected):
         run(other, new_model(corpus))
-
-
-def test_an_accelerator_of_another_precision_is_named_in_the_error():
-    Accelerator(mixed_precision="bf16")
-    with pytest.raises(ValueError, match=r"^mixed_precision of this process's Accelerator is 'bf16'; expected 'no'"):
-        processes()
-
-
-# Many processes
-
-SCRIPT = """
-import io
-import json
-import sys
-from pathlib import Path
-
-import torch
-from accelerate import PartialState
-
-from efficient_transformers import Checkpoints, Execution, TrainingConfig, build_model, load_corpus, train
-from efficient_transformers.training.checkpoint import whole
-
-
-def run(
-    corpus, batch_size=4, steps=20, name="primer-ez", dropout=0.0, checkpoints=None, optimizer="adamw", **execution
-):
-    corpus = load_corpus(corpus)
-    torch.manual_seed(0)
-    sizes = {"d_model": 16, "n_layers": 2, "n_heads": 2, "dropout": dropout}
-    model = build_model(name, vocab_size=len(corpus.vocabulary), **sizes)
-    config = TrainingConfig(
-        steps=steps, batch_size=batch_size, seq_len=16, eval_every=4, eval_batches=1, optimizer=optimizer
-    )
-    how = Execution(**execution)
-    metrics = train(model, corpus, config, execution=how, checkpoints=checkpoints, show_progress=False)
-    return model, metrics
-
-
-def muon(corpus, **execution):
-    # with its iterations in float32: rounded to bfloat16, sums of another order end elsewhere after the third digit
-    original, torch.Tensor.bfloat16 = torch.Tensor.bfloat16, torch.Tensor.float
-    try:
-        return run(corpus, steps=6, optimizer="muon", **execution)
-    finally:
-        torch.Tensor.bfloat16 = original
-
-
-def masks(corpus):
-    # which channels of the first embedding each process drops, in the first step
-    seen, original = [], torch.nn.Dropout.forward
-
-    def forward(self, x):
-        y = original(self, x)
-        if self.training:
-            seen.append((y[0] != 0).flatten().tolist())
-        return y
-
-    torch.nn.Dropout.forward = forward
-    try:
-        _, metrics = run(corpus, steps=1, dropout=0.5)
-    finally:
-        torch.nn.Dropout.forward = original
-    return seen[0], metrics
-
-
-if __name__ == "__main__":
-    corpus, folder = sys.argv[1], Path(sys.argv[2])
-    torch.set_num_threads(1)
-    model, metrics = run(corpus)
-    state = PartialState()
-    if state.is_main_process:
-        model.save_pretrained(folder / "model")
-    try:
-        run(corpus, batch_size=3)
-        error = None
-    except ValueError as caught:
-        error = str(caught)
-    sharded, sharded_metrics = run(corpus, shard=True, checkpoints=Checkpoints(folder / "sharded.pt", every=10))
-    _, hourglass = run(corpus, name="hourglass", shard=True)
-    pieces = run(corpus, accumulation=2)[1], run(corpus, accumulation=2, shard=True)[1]
-    muons = muon(corpus)[1], muon(corpus, shard=True, checkpoints=Checkpoints(folder / "muon.pt"))[1]
-    again, resumed = run(corpus, shard=True, checkpoints=Checkpoints(folder / "sharded.pt", every=10))
-    mask, dropped = masks(corpus)
-    result = {
-        "processes": state.num_processes,
-        "metrics": metrics,
-        "generated": model.generate(torch.zeros(1, 1, dtype=torch.int64), 10, seed=0).tolist(),
-        "weights": [p.sum().item() for p in model.parameters()],
-        "error": error,
-        "sharded": sharded_metrics,
-        "kinds": sorted({type(p.data).__name__ for p in sharded.parameters()}),
-        "local": sum(p.to_local().numel() for p in sharded.parameters()),
-        "total": sum(p.numel() for p in sharded.parameters()),
-        "hourglass": hourglass,
-        "pieces": pieces,
-        "muons": muons,
-        "resumed": resumed,
-        "same": all(map(torch.equal, whole(again.state_dict()).values(), whole(sharded.state_dict()).values())),
-        "mask": mask,
-        "dropped": dropped,
-    }
-    (folder / f"{state.process_index}.json").write_text(json.dumps(result))
-    state.destroy_process_group()
-"""
-
-
-class Two(NamedTuple):
-    both: list[dict]
-    alone: LanguageModel
-    expected: Metrics
-    run: Callable
-    muon: Callable
-    folder: Path
-
-
-@pytest.fixture(scope="module")
-def two_processes(tmp_path_factory):
-    """What each of two processes found, and one alone; how to do more in one, and the folder with what was saved."""
-    folder = tmp_path_factory.mktemp("processes")
-    script, text = folder / "script.py", folder / "fox.txt"
-    script.write_text(SCRIPT)
-    text.write_text(TEXT)
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script, text, folder]
-    result = subprocess.run(
-        [sys.executable, *map(str, command)],
-        env={**os.environ, **SETTINGS},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    both = [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)]
-    functions = runpy.run_path(str(script))
-    run_script = partial(functions["run"], text)
-    return Two(both, *run_script(), run_script, partial(functions["muon"], text), folder)
-
-
-def assert_same_losses(found, expected, tolerance=1e-4, steps=20):
-    assert [record["step"] for record in found] == [*range(0, steps, 4), steps]
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], abs=tolerance)
-        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=tolerance, nan_ok=True)
-
-
-def assert_close(ours, theirs):
-    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=0, atol=1e-3)
-
-
-def test_two_processes_have_the_losses_of_one(two_processes):
-    for result in two_processes.both:
-        assert result["processes"] == 2
-        for metrics in (result["metrics"], result["sharded"], *result["pieces"]):
-            assert_same_losses(metrics, two_processes.expected)
-        assert result["error"] == "batch_size is 3; expected a multiple of 2 processes"
-
-
-def test_two_processes_end_with_the_same_model_which_saves_restores_and_generates(two_processes):
-    first, second = two_processes.both
-    assert first["weights"] == second["weights"]
-    assert first["generated"] == second["generated"]
-    restored = LanguageModel.from_pretrained(two_processes.folder / "model")
-    assert restored.generate(torch.zeros(1, 1, dtype=torch.int64), 10, seed=0).tolist() == first["generated"]
-    assert_close(restored, two_processes.alone)
-
-
-def test_two_processes_share_a_sharded_model(two_processes):
-    _, hourglass = two_processes.run(name="hourglass")
-    for result in two_processes.both:
-        assert result["kinds"] == ["DTensor"]
-        assert result["local"] < 0.6 * result["total"]
-        assert_same_losses(result["hourglass"], hourglass)
-    assert sum(result["local"] for result in two_processes.both) == result["total"]
-
-
-def test_a_sharded_checkpoint_is_whole_and_goes_on_anywhere(two_processes):
-    for result in two_processes.both:  # resumed at its end, in shards
-        assert without_seconds(result["resumed"]) == without_seconds(result["sharded"])
-        assert result["same"]
-    alone, metrics = two_processes.run(checkpoints=Checkpoints(two_processes.folder / "sharded.pt"))  # in one process
-    assert without_seconds(metrics) == without_seconds(two_processes.both[0]["sharded"])
-    assert_close(alone, two_processes.alone)
-
-
-def test_two_processes_under_muon_have_the_losses_of_one_in_copies_and_in_shards(two_processes):
-    model, expected = two_processes.muon()
-    for result in two_processes.both:
-        for metrics in result["muons"]:
-            assert_same_losses(metrics, expected, steps=6)
-    alone, metrics = two_processes.muon(checkpoints=Checkpoints(two_processes.folder / "muon.pt"))
-    assert without_seconds(metrics) == without_seconds(two_processes.both[0]["muons"][1])
-    assert_close(alone, model)
-
-
-def test_processes_draw_different_masks_of_dropout(two_processes):
-    first, second = two_processes.both
-    assert first["mask"] != second["mask"]
-    _, alone = two_processes.run(steps=1, dropout=0.5)
-    assert first["dropped"][0]["validation_loss"] == pytest.approx(alone[0]["validation_loss"], abs=1e-4)
-    assert abs(first["dropped"][1]["train_loss"] - alone[1]["train_loss"]) > 1e-4

@@ -17,8 +17,7 @@ import zipfile
 from pathlib import Path
 
 from efficient_transformers import load_corpus
-from efficient_transformers.training.corpus import PLAYS
-from efficient_transformers.training.mapped import data_folder
+from efficient_transformers.training.corpus import PLAYS, data_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"

@@ -19,7 +19,7 @@ from ..models.cost import effective_parameters
 from ..support.checks import require
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts, score, sizes_of
-from ..training.execution import Execution, on_gpu
+from ..training.execution import Execution
 from ..training.loop import TrainingConfig, train
 from .protocol import Trial
 from .recording import Record, environment
@@ -73,7 +73,7 @@ def execute_trial(
         record["test"] = test = scored(model, corpus, entry.part, entry.seq_len, targets, first)
         if None in (test["loss"], validation["loss"]):
             raise FloatingPointError(f"a score of {entry.label!r}, seed {trial.seed}, is not finite")
-    return record | {"device": torch.cuda.get_device_name() if on_gpu() else "cpu"} | environment()
+    return record | {"device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"} | environment()
 
 
 def scored(

@@ -2,10 +2,9 @@
 
 What is notable:
 - a checkpoint is one file, replaced as a whole: whatever happens while it is written, the one before it is there;
-- it is gathered from all processes and knows nothing of how the model was spread, so that another number of
-  processes, sharded or not, can go on from it.
+- it says nothing of the device, so that another one can go on from it.
 
-See :doc:`/book/scaling-out`.
+See :doc:`/book/scaling-up`.
 """
 
 from __future__ import annotations
@@ -13,22 +12,21 @@ from __future__ import annotations
 import random
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from ..support.checks import is_number, require, require_instance, require_int
 from ..support.files import reason, replacing
 
 __all__ = ["Checkpoints"]
 
-FORMAT = 1
+FORMAT = 2
 PARTS = {"step", "seconds", "batches", "metrics", "training", "corpus", "model", "optimizer", "random"}
 MEASURED = {"step", "seconds", "train_loss", "validation_loss"}  # what each of the metrics has
 
@@ -62,11 +60,11 @@ class Checkpoints:
         return "there is no checkpoint" if self.last is None else f"the last good checkpoint is of step {self.last}"
 
     def save(self, state: dict[str, Any], model: nn.Module, optimizer: Any) -> None:
-        """Write a checkpoint in place of the one before; every process calls this, the first one writes.
+        """Write a checkpoint in place of the one before.
 
         Args:
             state: what else the run needs: all other ``PARTS``, of numbers, strings, lists, tensors.
-            model: with its parameters whole or sharded.
+            model: whose weights to keep.
             optimizer: of the model.
 
         Raises:
@@ -74,19 +72,11 @@ class Checkpoints:
                 the run goes on: room may be made before the next one is due.
             FloatingPointError: if a weight is not finite; the checkpoint before is the last good one.
         """
-        first = not dist.is_initialized() or dist.get_rank() == 0
-        weights, finite = {}, True
-        for name, tensor in model.state_dict().items():  # one by one: only the first process keeps them
-            full = whole(tensor)
-            finite = finite and bool(full.isfinite().all())
-            weights[name] = full if first else None
-        if not finite:  # in every process alike
+        weights = model.state_dict()
+        if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
             raise FloatingPointError(f"after step {state['step']} the model's weights are not finite; {self}")
-        optimized, drawn = whole(optimizer.state_dict(), keep=first), everywhere(random_states())
-        if not first:
-            self.last = state["step"]
-            return
-        content = {"format": FORMAT, **state, "model": weights, "optimizer": optimized, "random": drawn}
+        own = {"model": weights, "optimizer": optimizer.state_dict(), "random": random_states()}
+        content = {"format": FORMAT, **state, **own}
         try:
             with replacing(self.path) as temporary:
                 torch.save(content, temporary)
@@ -134,53 +124,9 @@ def is_record(value: Any) -> bool:
 
 def restore(content: dict[str, Any], model: nn.Module, optimizer: Any) -> None:
     """Put model, optimizer and random states back, as they were when ``content`` was saved."""
-    own = model.state_dict()
-    model.load_state_dict({name: shard_like(tensor, own[name]) for name, tensor in content["model"].items()})
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    state = {
-        index: {name: shard_like(value, parameters[index]) for name, value in values.items()}
-        for index, values in content["optimizer"]["state"].items()
-    }
-    optimizer.load_state_dict({**content["optimizer"], "state": state})
-    rank = dist.get_rank() if dist.is_initialized() else 0
-    set_random_states(content["random"][rank % len(content["random"])])
-
-
-def whole(state: Any, keep: bool = True) -> Any:
-    """Nested dictionaries and lists with every tensor whole and on the CPU, gathered where it is sharded.
-
-    A tensor that is so already is not copied.
-
-    Args:
-        state: of this process.
-        keep: whether this process wants it; one that does not helps to gather, and gets None for each tensor.
-    """
-    if isinstance(state, Tensor):
-        full = state.full_tensor() if hasattr(state, "full_tensor") else state  # which only a DTensor has
-        return full.detach().cpu() if keep else None
-    if isinstance(state, Mapping):
-        return {key: whole(value, keep) for key, value in state.items()}
-    if isinstance(state, list | tuple):
-        return type(state)(whole(value, keep) for value in state)
-    return state
-
-
-def shard_like(value: Any, like: Any) -> Any:
-    """``value`` sharded as ``like`` is, if it is a tensor of that shape and ``like`` is sharded."""
-    if not hasattr(like, "full_tensor") or not isinstance(value, Tensor) or value.shape != like.shape:
-        return value
-    from torch.distributed.tensor import distribute_tensor  # heavy libraries are imported where they are used
-
-    return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
-
-
-def everywhere(value: Any) -> list[Any]:
-    """``value`` of every process, in order."""
-    if not dist.is_initialized():
-        return [value]
-    values = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
-    return values
+    model.load_state_dict(content["model"])
+    optimizer.load_state_dict(content["optimizer"])
+    set_random_states(content["random"])
 
 
 def random_states() -> dict[str, Any]:

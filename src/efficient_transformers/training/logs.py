@@ -1,6 +1,6 @@
 """What a run says while it lasts: a file with a line of JSON for each evaluation, TensorBoard, a progress bar.
 
-See :doc:`/book/scaling-out`.
+See :doc:`/book/scaling-up`.
 """
 
 from __future__ import annotations

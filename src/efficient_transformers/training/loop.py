@@ -1,8 +1,7 @@
 """One training loop for every model of the book, on whatever machine there is.
 
 What is notable:
-- Accelerate moves the same loop to a GPU, to Apple's MPS, to many processes (``accelerate launch``, ``torchrun``);
-- every process draws the same global batch and takes its own rows, so that the result does not depend on their number;
+- the model moves to a GPU, or to Apple's MPS, where there is one; nothing else of the loop changes;
 - the clock stops during evaluation and saving, so that losses can be compared at equal time;
 - with checkpoints, a run that was killed at any moment goes on as if nothing had happened.
 """
@@ -12,10 +11,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -33,14 +31,11 @@ from ..support.checks import (
 from ..support.files import reason
 from .checkpoint import Checkpoints, random_states_kept, restore
 from .corpus import Corpus
-from .execution import Agreement, Execution, Stop, on_gpu, processes, unwrapped
+from .execution import Execution, Stop, find_device
 from .logs import bar
 from .orthogonal import Muon
 
 __all__ = ["Metrics", "TrainingConfig", "muon", "parameter_groups", "train"]
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 BETAS = (0.9, 0.99)  # of AdamW
 LONGEST_WARM_UP = 50  # steps, by default
@@ -54,7 +49,7 @@ class TrainingConfig:
 
     Args:
         steps: number of optimizer steps.
-        batch_size: sequences per step, over all processes together.
+        batch_size: sequences per step.
         seq_len: tokens per sequence.
         learning_rate: at its peak, of all weights.
         warmup_steps: steps over which the learning rate rises from 0; afterwards it falls along a cosine to a tenth.
@@ -132,7 +127,7 @@ def adamw(model: nn.Module, weight_decay: float) -> torch.optim.Optimizer:
 
 def adamw_of(groups: list[dict[str, Any]]) -> torch.optim.AdamW:
     """AdamW with the averages of all runs."""
-    return torch.optim.AdamW(groups, betas=BETAS, fused=on_gpu() or None)
+    return torch.optim.AdamW(groups, betas=BETAS, fused=torch.cuda.is_available() or None)
 
 
 def muon(model: nn.Module, weight_decay: float, scale: str = "match_rms_adamw") -> torch.optim.Optimizer:
@@ -202,47 +197,29 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adamw": adamw, "
 
 
 class Losses:
-    """The cross-entropy of global batches, in nats per token, of which each process computes its own rows.
+    """The cross-entropy of batches, in nats per token.
 
     Args:
-        network: the model, as :meth:`Execution.prepare` returns it.
-        accelerator: says which rows are this process's.
-        execution: precision, pieces, compilation.
+        model: on the device of the run.
+        execution: precision and compilation.
     """
 
-    def __init__(self, network: nn.Module, accelerator: Accelerator, execution: Execution) -> None:
-        self.network, self.accelerator, self.execution = network, accelerator, execution
-        self.forward = torch.compile(network) if execution.compile else network
+    def __init__(self, model: nn.Module, execution: Execution) -> None:
+        self.model, self.execution, self.device = model, execution, find_device()
+        self.forward = torch.compile(model) if execution.compile else model
 
-    def own(self, rows: Tensor) -> Tensor:
-        """This process's rows of a batch."""
-        return rows[self.accelerator.process_index :: self.accelerator.num_processes]
-
-    def part(self, inputs: Tensor, targets: Tensor, counted: int) -> Tensor:
-        """What rows add to the loss of a batch with so many targets, times the number of processes."""
-        device = self.accelerator.device
-        with self.execution.autocast(device):
-            logits = self.forward(inputs.to(device))  # (B/world/pieces, T, V)
-        flat, targets = logits.flatten(0, 1).float(), targets.flatten().to(device)
-        return F.cross_entropy(flat, targets, reduction="sum") / (counted / self.accelerator.num_processes)
-
-    def backward(self, inputs: Tensor, targets: Tensor) -> float:
-        """Gradients from this process's rows of a batch, piece by piece; their part of the loss."""
-        pieces = self.execution.accumulation
-        rows = zip(self.own(inputs).chunk(pieces), self.own(targets).chunk(pieces), strict=True)
-        parts: list[Tensor] = []
-        for number, piece in enumerate(rows, start=1):
-            with nullcontext() if number == pieces else self.accelerator.no_sync(self.network):
-                parts.append(self.part(*piece, targets.numel()))
-                self.accelerator.backward(parts[-1])
-        return torch.stack([part.detach() for part in parts]).sum().item()
+    def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean over a batch's targets."""
+        with self.execution.autocast(self.device):
+            logits = self.forward(inputs.to(self.device))  # (B, T, V)
+        flat, targets = logits.flatten(0, 1).float(), targets.flatten().to(self.device)  # (B * T, V), (B * T)
+        return F.cross_entropy(flat, targets, reduction="sum") / targets.numel()
 
     @torch.no_grad()
     def mean(self, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
-        """The mean loss of batches, the same in every process; the model is in eval mode meanwhile."""
-        self.network.eval()
-        parts = torch.stack([self.part(self.own(x), self.own(y), y.numel()) for x, y in batches])
-        return self.accelerator.reduce(parts.mean(), "mean").item()
+        """The mean loss of batches; the model is in eval mode meanwhile."""
+        self.model.eval()
+        return torch.stack([self(inputs, targets) for inputs, targets in batches]).mean().item()
 
 
 class Progress:
@@ -250,7 +227,7 @@ class Progress:
 
     def __init__(self, corpus: Corpus, config: TrainingConfig, checkpoints: Checkpoints | None) -> None:
         self.corpus, self.config, self.checkpoints = corpus, config, checkpoints
-        self.batches = torch.Generator().manual_seed(config.seed)  # the same in every process
+        self.batches = torch.Generator().manual_seed(config.seed)
         self.described = {"training": asdict(config), "corpus": corpus.checksum()} if checkpoints else {}
         self.metrics, self.step, self.train_loss = Metrics(), 0, math.nan
         self.seconds, self.started = 0.0, time.perf_counter()
@@ -259,7 +236,6 @@ class Progress:
         """Go on from the checkpoint, if there is one."""
         if not self.checkpoints or not (saved := self.checkpoints.load()):
             return
-        saved["training"] = {"optimizer": "adamw"} | saved["training"]  # an older one does not say
         for name, value in self.described.items():
             which = f"the {name} of {self.checkpoints.path}"
             require(saved[name] == value, which, saved[name], f"{value!r}, as before")
@@ -371,18 +347,17 @@ def train(
     """Train ``model``, a language model, on ``corpus``; the model is changed in place.
 
     However the training ends, the model is left in eval mode and without gradients, and the random states of the
-    process as they were. With many processes, each computes its rows of every batch, and the losses are those of one
-    to rounding; not with dropout: the processes draw different masks.
+    process as they were.
 
     Args:
         model: int64 ``[batch, seq]`` to logits ``[batch, seq, vocab]``. Where there is a GPU, it moves there and stays.
         corpus: the text; its vocabulary is the model's.
         config: sizes, rates and seed; None means the defaults.
-        callback: called with a copy of each record as it comes, in every process; the model is in eval mode meanwhile.
+        callback: called with a copy of each record as it comes; the model is in eval mode meanwhile.
         checkpoints: where to keep the last good one, and how often to write it. If there is one already, the run goes
             on from it: on one device, with the same losses and weights, bit for bit, as if it had not been
             interrupted. None keeps nothing.
-        execution: precision, pieces, compilation, shards; None means the defaults. A sharded model stays sharded.
+        execution: precision and compilation; None means the defaults.
         stop: training ends, with a checkpoint, after the step in which somebody asked it to; None runs to the end.
         show_progress: draw a progress bar, if the output is a terminal or a notebook.
 
@@ -391,7 +366,7 @@ def train(
 
     Raises:
         TypeError, ValueError: if an argument is of another kind, the corpus shorter than one context, all of the model
-            frozen, the batch not divided by processes and pieces, or the checkpoint damaged or of another run.
+            frozen, or the checkpoint damaged or of another run.
         FloatingPointError: as soon as a loss is not finite; the weights are those before that step.
         OSError: if the first checkpoint cannot be written.
     """
@@ -399,18 +374,14 @@ def train(
     execution = Execution() if execution is None else execution
     stop = Stop() if stop is None else stop
     check_arguments(model, corpus, config, checkpoints, execution, stop)
-    accelerator = processes()
-    execution.check_batch(config.batch_size, accelerator.num_processes)
-    torch.manual_seed(config.seed + accelerator.process_index)  # of dropout
-    optimize = partial(OPTIMIZERS[config.optimizer], weight_decay=config.weight_decay)
-    network, optimizer = execution.prepare(model, optimize, accelerator)
-    bare, losses, agree = unwrapped(network, accelerator), Losses(network, accelerator, execution), Agreement()
-    progress, asked = Progress(corpus, config, checkpoints), False
+    torch.manual_seed(config.seed)  # of dropout
+    model.to(find_device())
+    optimizer = OPTIMIZERS[config.optimizer](model, weight_decay=config.weight_decay)
+    losses, progress, asked = Losses(model, execution), Progress(corpus, config, checkpoints), False
     try:
-        progress.resume(bare, optimizer)
-        network.train()
-        show = show_progress and accelerator.is_main_process
-        with bar(show=show, total=config.steps, initial=progress.step, unit="step") as drawn:
+        progress.resume(model, optimizer)
+        model.train()
+        with bar(show=show_progress, total=config.steps, initial=progress.step, unit="step") as drawn:
             for step in range(progress.step, config.steps + 1):
                 ending = asked or step == config.steps
                 with progress.paused():
@@ -418,21 +389,21 @@ def train(
                         record = progress.record(losses.mean(progress.validation_batches()))
                         if callback:
                             callback(record)
-                        network.train()
-                    progress.save(bare, optimizer, ending=ending)
+                        model.train()
+                    progress.save(model, optimizer, ending=ending)
                 if ending:
                     break
                 for group in optimizer.param_groups:
                     group["lr"] = config.rate(step)
-                loss = losses.backward(*progress.batch())
-                progress.step = step + 1
-                progress.train_loss, asked = agree(loss, stop.signal is not None)
+                loss = losses(*progress.batch())
+                loss.backward()  # type: ignore[no-untyped-call]
+                progress.step, progress.train_loss, asked = step + 1, loss.item(), stop.signal is not None
                 progress.check("training", progress.train_loss)
-                accelerator.clip_grad_norm_(network.parameters(), config.clip_norm)
+                nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
                 optimizer.step()
                 optimizer.zero_grad()
                 drawn.set_postfix_str(str(progress), refresh=False)
                 drawn.update()
     finally:
-        bare.eval().zero_grad()
+        model.eval().zero_grad()
     return progress.metrics

@@ -15,11 +15,10 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import torch
 
@@ -29,9 +28,9 @@ from ..models.language_model import LanguageModel, build_model
 from ..models.pretrained import locate, pretrained_names
 from ..support.checks import require, require_int, require_known
 from ..support.files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
-from .checkpoint import Checkpoints, whole
+from .checkpoint import Checkpoints
 from .corpus import NAMES, Corpus
-from .execution import Execution, Stop, processes
+from .execution import Execution, Stop
 from .logs import finite, json_lines
 from .loop import Metrics, TrainingConfig, train
 from .vocabulary import BytePairVocabulary, ByteVocabulary, Unit, Vocabulary
@@ -43,8 +42,7 @@ METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.pt"
 # Beyond these, layers take minutes to make, or PyTorch cannot count the bytes of a matrix.
 LARGEST = {"n_layers": 1000, "d_model": 2**24, "vocab_size": 2**24, "max_seq_len": 2**28}
 WEIGHT, TOKEN = 4, 8  # bytes
-
-T = TypeVar("T")
+OLDER = "version 0.2.0 of this package goes on with it"
 
 
 @dataclass(frozen=True)
@@ -94,13 +92,15 @@ class RunPlan:
         if (begun := found.pop(saving.CHECKSUM, None)) is not None:  # older ones have none
             now = saving.seal({**found, VOCABULARY: read_vocabulary(folder).identity})
             require(now == begun, f"the sha256 of {file} and {VOCABULARY}", now, f"{begun}, as the run began")
+        older = "shard" in found.get("execution", {})
+        require(not older, f"the execution of {file}", found.get("execution"), f"one process; {OLDER}")
         try:
             training, execution = TrainingConfig(**found.pop("training")), Execution(**found.pop("execution"))
             plan = cls(**found, training=training, execution=execution)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(f"{file} is not the plan of a run: {error}") from error
         known = plan.model.get("name") not in saving.GMLPS or "weight" in plan.model
-        require(known, f"the model of {file}", plan.model, "its weight; version 0.2.0 of this package goes on with it")
+        require(known, f"the model of {file}", plan.model, f"its weight; {OLDER}")
         saving.complete(plan.model)
         return plan
 
@@ -220,24 +220,6 @@ def load(folder: str | Path) -> tuple[LanguageModel, Vocabulary]:
     return model, vocabulary
 
 
-def in_first_process(action: Callable[[], T]) -> T:
-    """What ``action`` returns or raises in the first process, in every process."""
-    from accelerate.utils import broadcast_object_list  # heavy libraries are imported where they are used
-
-    found: list[Any] = [None, None]
-    if processes().is_main_process:
-        try:
-            found[0] = action()
-        except Exception as error:
-            if processes().num_processes == 1:
-                raise
-            found[1] = error
-    broadcast_object_list(found)
-    if found[1] is not None:
-        raise found[1]
-    return found[0]
-
-
 def begin(out: Path, plan: RunPlan, vocabulary: Vocabulary, *, fresh_name: bool) -> Path:
     """Make the folder of a run: under another name, so that wherever it is seen, it says what is trained.
 
@@ -297,49 +279,33 @@ def train_in(folder: Path, plan: RunPlan, corpus: Corpus, model: LanguageModel, 
         FloatingPointError: as :func:`train` does.
         OSError: if the model cannot be written; the last good checkpoint is untouched.
     """
-    first = processes().is_main_process
     checkpoints = Checkpoints(folder / CHECKPOINT, plan.checkpoint_every)
-    with hold(folder):
-        callbacks = []
-        if first:
-            remove_partial(folder)
-            before = checkpoints.load() or {"metrics": []}
-            callbacks.append(json_lines(folder / METRICS, before["metrics"]))
-            del before  # as large as model and optimizer
+    with locked(folder / RUN, wait=False) as mine:
+        require(mine, "folder", str(folder), "a run that no other process is training at this moment")
+        remove_partial(folder)
+        before = checkpoints.load() or {"metrics": []}
+        callback = json_lines(folder / METRICS, before["metrics"])
+        del before  # as large as model and optimizer
         metrics = train(
             model,
             corpus,
             plan.training,
-            callback=lambda record: [callback(record) for callback in callbacks],
+            callback=callback,
             checkpoints=checkpoints,
             execution=plan.execution,
             stop=stop,
         )
-        state = whole(model.state_dict(), keep=first)
-        if first:
-            done = metrics[-1]["step"] == plan.training.steps
-            try:
-                vocabulary = saving.fingerprint(corpus.vocabulary.identity)
-                about = {saving.VOCABULARY: vocabulary, saving.TRAINED_AT: plan.training.seq_len}
-                saving.write(folder, {**(model.config or {}), **about}, state)
-                if done:
-                    measured = [finite(record) for record in metrics]
-                    record = {"training": asdict(plan.training), "corpus": plan.corpus, "metrics": measured}
-                    write_text(folder / RECORD, json.dumps(record, indent=1))
-                    checkpoints.path.unlink(missing_ok=True)
-            except OSError as error:
-                advice = f"make room and go on with `resume {folder}`"
-                message = f"the model could not be written to {folder} ({reason(error)}); {checkpoints}: {advice}"
-                raise OSError(message) from error
+        try:
+            vocabulary = saving.fingerprint(corpus.vocabulary.identity)
+            about = {saving.VOCABULARY: vocabulary, saving.TRAINED_AT: plan.training.seq_len}
+            saving.write(folder, {**(model.config or {}), **about}, model.state_dict())
+            if metrics[-1]["step"] == plan.training.steps:
+                measured = [finite(record) for record in metrics]
+                record = {"training": asdict(plan.training), "corpus": plan.corpus, "metrics": measured}
+                write_text(folder / RECORD, json.dumps(record, indent=1))
+                checkpoints.path.unlink(missing_ok=True)
+        except OSError as error:
+            advice = f"make room and go on with `resume {folder}`"
+            message = f"the model could not be written to {folder} ({reason(error)}); {checkpoints}: {advice}"
+            raise OSError(message) from error
     return metrics
-
-
-@contextmanager
-def hold(folder: Path) -> Any:
-    """Keep other processes from training in ``folder``, for the length of the block."""
-    lock = locked(folder / RUN, wait=False) if processes().is_main_process else nullcontext(True)
-    with lock as mine:
-        in_first_process(
-            lambda: require(mine, "folder", str(folder), "a run that no other process is training at this moment")
-        )
-        yield

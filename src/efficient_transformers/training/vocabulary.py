@@ -4,9 +4,9 @@ What is notable:
 - of characters, a token is the place in the alphabet of its text; what is not in it is an error;
 - of subwords, tokens 0 to 255 are the bytes, so that every text can be encoded, and is the same after decoding;
 - their vocabulary is its list of merges, pairs of earlier tokens, and knows no library;
-- a pair never spans two words, so that a text may be cut where a word ends, and its tokens stay what they were.
+- a pair never spans two words, so that a text is encoded in pieces that end where a word does.
 
-See :doc:`/book/scaling-out`.
+See :doc:`/book/your-own-text`.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ class Vocabulary:
         require_instance("text", text, str)
         return self.look_up(text).long()
 
-    def look_up(self, text: str, first_line: int = 1) -> Tensor:
-        """The tokens of a piece of text that starts in ``first_line``, int32 ``[len(text)]``."""
+    def look_up(self, text: str) -> Tensor:
+        """The tokens of ``text``, int32 ``[len(text)]``."""
         tokens = self.table[points(text)]
         if tokens.numel() and int(tokens.min()) < 0:
             place = int((tokens < 0).nonzero()[0])
-            line = first_line + text.count("\n", 0, place)
+            line = 1 + text.count("\n", 0, place)
             known = f"one of the vocabulary's {len(self)}: {SHORT.repr(self.characters)}"
             raise ValueError(f"a character is {text[place]!r}, in line {line}; expected {known}")
         return tokens
@@ -129,7 +129,7 @@ class ByteVocabulary(Vocabulary):
         """What a saved folder says of the vocabulary."""
         return {"tokens": "bytes"}
 
-    def look_up(self, text: str, first_line: int = 1) -> Tensor:
+    def look_up(self, text: str) -> Tensor:
         """The UTF-8 bytes of ``text``, int32 ``[bytes]``."""
         found = bytearray(text.encode())
         return torch.frombuffer(found, dtype=torch.uint8).int() if found else torch.zeros(0, dtype=torch.int32)
@@ -249,8 +249,8 @@ class BytePairVocabulary(ByteVocabulary):
     def __len__(self) -> int:
         return len(self.pieces)
 
-    def look_up(self, text: str, first_line: int = 1) -> Tensor:
-        """The tokens of a piece of text that ends where a word does, int32 ``[tokens]``; the line does not matter.
+    def look_up(self, text: str) -> Tensor:
+        """The tokens of ``text``, int32 ``[tokens]``.
 
         Raises:
             ValueError: for half of a surrogate pair, which is no text.
@@ -304,13 +304,3 @@ def whole_words(pieces: Iterable[str]) -> Iterator[str]:
             kept = kept[found.end() :]
     if kept:
         yield kept
-
-
-def beginning(pieces: Iterable[str], size: int) -> Iterator[str]:
-    """The first ``size`` bytes of a text in pieces, less what is left of a character that is cut."""
-    for piece in pieces:
-        held = piece.encode()[:size]
-        yield held.decode(errors="ignore")
-        size -= len(held)
-        if size <= 0:
-            return

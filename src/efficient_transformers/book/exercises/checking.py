@@ -120,7 +120,7 @@ def stopped(error: Exception) -> str:
 def is_reader(frame: FrameType) -> bool:
     """Whether it is the reader's code that runs in ``frame``: neither the book's, nor PyTorch's, nor Python's."""
     module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-    return module not in {"efficient_transformers", "torch", "accelerate", *sys.stdlib_module_names}
+    return module not in {"efficient_transformers", "torch", *sys.stdlib_module_names}
 
 
 def as_number(what: str, got: Any) -> float:
