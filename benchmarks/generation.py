@@ -3,46 +3,40 @@
 python benchmarks/generation.py
 """
 
-from __future__ import annotations
-
-import statistics
+import itertools
 import sys
-import time
+from collections.abc import Callable
 
 import torch
-from timing import report
+from timing import medians, report
+from torch import Tensor
 
-from efficient_transformers import Cache, build_model, model_names
+from efficient_transformers import Cache, LanguageModel, build_model, model_names
 from efficient_transformers.models.language_model import find_family
 
 
-@torch.no_grad()
-def seconds_at(name: str, position: int, use_cache: bool, repeats: int) -> float:
-    """Median seconds to read the token at ``position``, the earlier ones being known."""
-    model = build_model(name, vocab_size=79, max_seq_len=2048).eval()
-    tokens = torch.randint(79, (1, position + repeats))
-    cache = Cache(1)
+def reading(model: LanguageModel, tokens: Tensor, position: int, use_cache: bool) -> Callable[[], object]:
+    """Reads the token at ``position``, the earlier ones being known, and in the next call the one after."""
+    ends, cache = itertools.count(position + 1), Cache(1)
     model(tokens[:, :position], cache)
-    times = []
-    for i in range(repeats):
-        begin = time.perf_counter()
-        if use_cache:
-            model(tokens[:, position + i : position + i + 1], cache)
-        else:
-            model(tokens[:, : position + i + 1])
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+
+    def read() -> Tensor:
+        n = next(ends)
+        return model(tokens[:, n - 1 : n], cache) if use_cache else model(tokens[:, :n])
+
+    return read
 
 
+@torch.no_grad()
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    rows: list[tuple[str, float, float | None]] = []
+    rows = []
     for name in model_names():
+        model, tokens = build_model(name, vocab_size=79, max_seq_len=2048).eval(), torch.randint(79, (1, 2048))
         most = 2.0 if find_family(name)[1].reads_beyond_training else 3.0  # a row of a matrix grows with the text
         for use_cache, repeats, bound in ((True, 50, most), (False, 5, None)):
-            rounds = [[seconds_at(name, position, use_cache, repeats) for position in (10, 1000)] for _ in range(3)]
-            early, late = (statistics.median(seconds) for seconds in zip(*rounds, strict=True))
+            early, late = medians({at: reading(model, tokens, at, use_cache) for at in (10, 1000)}, repeats).values()
             how = "with cache" if use_cache else "without"
             what = f"{name}, {how}: token 1000 / token 10 ({late * 1e3:.1f} / {early * 1e3:.1f} ms)"
             rows.append((what, late / early, bound))

@@ -7,35 +7,27 @@ hourglasses end their sequences in other ways, and x-transformers has norms of i
 in which all take turns; the ratios and the machine go to benchmarks/results/peers.json.
 """
 
-from __future__ import annotations
-
-import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import torch
-from timing import medians, report
+from layers import D_FF, D, H, layer
+from timing import medians, report, step, write
 from torch import Tensor, nn
 
 from efficient_transformers import (
-    FeedForward,
     GMLPBlock,
     MultiDConvHeadAttention,
     MultiHeadAttention,
     SquaredReLU,
-    TransformerLayer,
     build_hourglass,
 )
-from efficient_transformers.judging.recording import environment
 
-RESULTS = Path(__file__).parent / "results" / "peers.json"
-D, H, D_FF, FACTOR = 256, 8, 1024, 4
+FACTOR = 4
 SIZES = ((8, 256, 15), (2, 1024, 9), (1, 2048, 7))  # batch, length, rounds
 
 # At least so many times as fast, for the three sizes; None where nothing is promised.
-FLOORS: dict[tuple[str, str], tuple[float, float, float]] = {
+FLOORS = {
     ("Transformer layer", "labml"): (2.2, 5.5, 10.0),
     ("Primer EZ layer", "labml"): (2.2, 5.5, 10.0),
     ("Hourglass", "labml"): (2.0, 5.0, 9.0),
@@ -45,11 +37,7 @@ FLOORS: dict[tuple[str, str], tuple[float, float, float]] = {
     ("Transformer layer", "torch"): (1 / 1.03, 1 / 1.03, 1 / 1.03),
 }
 
-ATTENTION = {
-    "attention.query": "self_attn.query",
-    "attention.key": "self_attn.key",
-    "attention.value": "self_attn.value",
-}
+ATTENTION = {f"attention.{name}": f"self_attn.{name}" for name in ("query", "key", "value")}
 LABML_LAYER = {name: f"{theirs}.linear" for name, theirs in ATTENTION.items()} | {
     "attention.output": "self_attn.output",
     "feed_forward.up": "feed_forward.layer1",
@@ -68,8 +56,8 @@ LUCIDRAINS_GMLP = {
     "down": "fn.fn.proj_out",
     "gate": "fn.fn.sgu",
     "gate.norm": "fn.fn.sgu.norm",
+    "norm": "fn.norm",
 }
-LUCIDRAINS_GMLP["norm"] = "fn.norm"
 TORCH_LAYER = {"attention.output": "self_attn.out_proj", "feed_forward.up": "linear1", "feed_forward.down": "linear2"}
 TORCH_LAYER |= {"norm1": "norm1", "norm2": "norm2"}
 
@@ -101,13 +89,13 @@ class Causal(nn.Module):
 
 def copy_weights(ours: nn.Module, theirs: nn.Module, names: Mapping[str, str]) -> None:
     """Give a peer our weights, renamed, and zeros where it has a bias and we have none."""
-    state, found = {name: torch.zeros_like(value) for name, value in theirs.state_dict().items()}, ours.state_dict()
-    for name, value in found.items():
+    state = {name: torch.zeros_like(value) for name, value in theirs.state_dict().items()}
+    for name, value in ours.state_dict().items():
         module, _, kind = name.rpartition(".")
-        target = f"{names[module]}.{kind}"
         if ".conv_" in name:
             value = value[0].flip(1)[:, None]  # conv1d counts from the oldest token
-        state[target] = value.reshape(state[target].shape)
+        if (target := f"{names.get(module)}.{kind}") in state:
+            state[target] = value.reshape(state[target].shape)
     theirs.load_state_dict(state)
 
 
@@ -129,7 +117,7 @@ def layers(length: int) -> dict[str, dict[str, nn.Module]]:
         return LabmlLayer(d_model=D, self_attn=attention, feed_forward=feed_forward, dropout_prob=0.0)
 
     plain = plain_layer()
-    convolved = TransformerLayer(MultiDConvHeadAttention(D, H), FeedForward(D, D_FF, SquaredReLU()), D)
+    convolved = layer(MultiDConvHeadAttention(D, H), SquaredReLU())
     convolved.attention.rotary = False
     block = GMLPBlock(D, D_FF, length, causal=True)
     labml = labml_layer(LabmlAttention(H, D, 0.0), nn.ReLU())
@@ -141,11 +129,10 @@ def layers(length: int) -> dict[str, dict[str, nn.Module]]:
     copy_weights(convolved, labml_convolved, LABML_CONVOLVED)
     copy_weights(block, labml_gmlp, LABML_GMLP)
     copy_weights(block, lucidrains_gmlp, LUCIDRAINS_GMLP)
-    a = plain.attention.state_dict()
-    state = {name: value for name, value in plain.state_dict().items() if name.rpartition(".")[0] in TORCH_LAYER}
-    state = {f"{TORCH_LAYER[n.rpartition('.')[0]]}.{n.rpartition('.')[2]}": v for n, v in state.items()}
-    state["self_attn.in_proj_weight"] = torch.cat([a[f"{name}.weight"] for name in ("query", "key", "value")])
-    own.load_state_dict({name: value for name, value in state.items() if name in own.state_dict()})
+    copy_weights(plain, own, TORCH_LAYER)
+    inputs = (plain.attention.query, plain.attention.key, plain.attention.value)
+    own.self_attn.in_proj_weight.data = torch.cat([projection.weight.detach() for projection in inputs])
+    sizes = {"d_model": D, "n_heads": H, "d_ff": D_FF}
     valley = {"depth": (1, 1, 1), "shorten_factor": FACTOR, "heads": H, "dim_head": D // H}
     return {
         "Transformer layer": {
@@ -156,7 +143,7 @@ def layers(length: int) -> dict[str, dict[str, nn.Module]]:
         },
         "Primer EZ layer": {"ours": convolved, "labml": TimeFirst(labml_convolved, length)},
         "Hourglass": {
-            "ours": hourglass(),
+            "ours": build_hourglass(n_layers=(1, 1), factors=(FACTOR,), layer=plain_layer, **sizes),
             "labml": TimeFirst(HourGlass(H, D, 0.0, D_FF, [FACTOR]), length, named=False),
             "lucidrains": HourglassTransformer(D, attn_resampling=False, causal=True, **valley),
         },
@@ -164,33 +151,22 @@ def layers(length: int) -> dict[str, dict[str, nn.Module]]:
     }
 
 
-def plain_layer() -> TransformerLayer:
+def plain_layer() -> nn.Module:
     """Ours without positions, which the peers' layers have none of."""
-    return TransformerLayer(MultiHeadAttention(D, H, rotary=False), FeedForward(D, D_FF, nn.ReLU()), D)
-
-
-def hourglass() -> nn.Module:
-    """One layer before, one inside, one after."""
-    return build_hourglass(d_model=D, n_heads=H, d_ff=D_FF, n_layers=(1, 1), factors=(FACTOR,), layer=plain_layer)
-
-
-def step(module: nn.Module, x: Tensor) -> None:
-    """Forward and backward."""
-    module(x).sum().backward()
+    return layer(MultiHeadAttention(D, H, rotary=False), nn.ReLU())
 
 
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    rows: list[tuple[str, float, float | None]] = []
-    measured: list[dict[str, Any]] = []
+    rows, measured = [], []
     for n, (batch, length, rounds) in enumerate(SIZES):
         x = torch.randn(batch, length, D, requires_grad=True)
         for kind, modules in layers(length).items():
             same = [name for name in modules if kind != "Hourglass" and name not in ("ours", "x-transformers")]
             for name in same:
                 torch.testing.assert_close(modules[name](x), modules["ours"](x), rtol=0, atol=1e-5)
-            took = medians({name: lambda m=module, x=x: step(m, x) for name, module in modules.items()}, rounds)
+            took = medians({name: step(module, x) for name, module in modules.items()}, rounds)
             for name in (name for name in took if name != "ours"):
                 floor = FLOORS.get((kind, name))
                 ratio = took["ours"] / took[name]
@@ -201,8 +177,7 @@ def main() -> None:
                     | {"ours_ms": round(took["ours"] * 1e3, 2), "peer_ms": round(took[name] * 1e3, 2)}
                     | {"same_function": name in same}
                 )
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"rows": measured, **environment()}, indent=1) + "\n", encoding="utf-8")
+    write("peers", measured)
     sys.exit(0 if report(rows) else 1)
 
 
