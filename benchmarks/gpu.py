@@ -15,8 +15,6 @@ it had; a section whose time is over stops after its row and says that it is not
   variable NANOGPT names a checkout of nanoGPT; without it ours are timed alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -26,8 +24,9 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from torch import Tensor, nn
 from efficient_transformers import build_model
 from efficient_transformers.layers.family import parameter_count
 from efficient_transformers.models.language_model import find_family
+from efficient_transformers.support.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "gpu.json"
@@ -57,7 +57,6 @@ class Plan:
     backend: str = "inductor"
     repeats: int = 20
     tests: tuple[str, ...] = ("tests/package/test_devices.py", "tests/package/test_compilation.py")
-    notebooks: str = "notebooks"
     processes: int = min(os.cpu_count() or 1, 8)
     layer: tuple[int, int, int, int] = (8, 1024, 768, 12)  # batch, length, channels and heads
     models: tuple[str, ...] = ("transformer", "primer-ez", "hourglass", "gmlp")
@@ -66,24 +65,13 @@ class Plan:
     vocab_size: int = 65
 
 
-def waited(device: str, function: Callable[..., object], *arguments: Any) -> Callable[[], None]:
-    """A call of the function that ends when all that it started on the device has ended."""
-
-    def run() -> None:
-        function(*arguments)
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    return run
-
-
 def tests(plan: Plan) -> Iterator[Row]:
     yield pytest_row(["-k", plan.device, *plan.tests], plan.seconds["tests"])
 
 
 def notebooks(plan: Plan) -> Iterator[Row]:
     together = ["-n", str(plan.processes), "--dist", "loadfile", "--no-loadscope-reorder"]
-    yield pytest_row(["--nbval", *together, plan.notebooks], plan.seconds["notebooks"])
+    yield pytest_row(["--nbval", *together, "notebooks"], plan.seconds["notebooks"])
 
 
 def pytest_row(arguments: list[str], seconds: float) -> Row:
@@ -96,8 +84,7 @@ def pytest_row(arguments: list[str], seconds: float) -> Row:
             subprocess.run(command, cwd=ROOT, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             return {"finished": False, "seconds": time.monotonic() - begin}
-        suite = ElementTree.parse(report).getroot().find("testsuite")
-    assert suite is not None, "pytest writes one"
+        (suite,) = ElementTree.parse(report).getroot()
     bad = [case for case in suite if case.find("failure") is not None or case.find("error") is not None]
     counts = {key: int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
     failed = [f"{case.get('classname')}::{case.get('name')}" for case in bad]
@@ -123,9 +110,9 @@ def layers(plan: Plan) -> Iterator[Row]:
 def beside(name: str, modules: dict[str, nn.Module], inputs: list[Tensor], same: bool, plan: Plan) -> Iterator[Row]:
     """Our module, which comes first, in turn with others."""
     for low in (False, True):
-        calls = {who: (layer_step, module.to(plan.device), inputs, plan.device, low) for who, module in modules.items()}
-        outputs = {who: step(*arguments) for who, (step, *arguments) in calls.items()}
-        took = medians({who: waited(plan.device, *call) for who, call in calls.items()}, plan.repeats)
+        calls = {who: partial(layer_step, m.to(plan.device), inputs, plan.device, low) for who, m in modules.items()}
+        outputs = {who: call() for who, call in calls.items()}
+        took = medians(calls, plan.repeats)
         for who in list(modules)[1:]:
             off = ((outputs["ours"] - outputs[who]).abs().max() / outputs[who].abs().max()).item()
             assert not same or off < (0.05 if low else 1e-4), f"{name} differs from its {who} form by {off}"
@@ -158,7 +145,7 @@ def step(plan: Plan) -> Iterator[Row]:
         for name, model in models.items():
             network = torch.compile(model, backend=plan.backend, dynamic=False) if compiled else model
             optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-            steps[name] = waited(plan.device, training_step, network, optimizer, x, y, name == "nanoGPT")
+            steps[name] = partial(training_step, network, optimizer, x, y, name == "nanoGPT")
         took = medians(steps, plan.repeats, warm_up=3)
         for name, seconds in took.items():
             row: Row = {"model": name, "parameters": parameter_count(models[name]), "compiled": compiled}
@@ -192,55 +179,42 @@ def training_step(network: nn.Module, optimizer: torch.optim.Optimizer, x: Tenso
 SECTIONS = {"tests": tests, "notebooks": notebooks, "layers": layers, "step": step}
 
 
-def machine(device: str) -> dict[str, Any]:
-    """What the numbers depend on."""
-    name = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
-    return {"device": device, "name": name, "torch": torch.__version__, "python": platform.python_version()}
-
-
-def write(file: Path, record: dict[str, Any]) -> None:
-    """All or nothing."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, file)
-
-
 def measure(names: list[str], plan: Plan, file: Path) -> bool:
     """Run sections, write their rows as they come; return whether all ended without an error.
 
     Sections that an earlier run recorded on the same machine stay, unless they are measured again.
     """
-    record = {"machine": machine(plan.device), "plan": json.loads(json.dumps(asdict(plan))), "sections": {}}
+    processor = torch.cuda.get_device_name() if plan.device == "cuda" else platform.processor() or platform.machine()
+    versions = {"torch": torch.__version__, "python": platform.python_version()}
+    machine = {"device": plan.device, "name": processor, **versions}
+    record = {"machine": machine, "plan": json.loads(json.dumps(asdict(plan))), "sections": {}}
     if file.is_file():
         earlier = json.loads(file.read_text(encoding="utf-8"))
         if (earlier["machine"], earlier["plan"]) == (record["machine"], record["plan"]):
             record = earlier
     for name in names:
         section = record["sections"][name] = {"complete": False, "error": None, "seconds": 0.0, "rows": []}
-        measure_section(name, plan, section, lambda: write(file, record))
+        print(f"{name}: at most {plan.seconds[name]:.0f} seconds", flush=True)
+        begin = time.monotonic()
+        for said in progress(name, plan, section):
+            section["seconds"] = time.monotonic() - begin
+            write_text(file, json.dumps(record, indent=2) + "\n")
+            print(f"  {section['seconds']:5.0f} s  {said}", flush=True)
+            if section["seconds"] > plan.seconds[name]:
+                break
     return all(record["sections"][name]["error"] is None for name in names)
 
 
-def measure_section(name: str, plan: Plan, section: dict[str, Any], save: Callable[[], None]) -> None:
-    """One section, until it ends, its time is over, or it fails, which the others are not to suffer from."""
-    print(f"{name}: at most {plan.seconds[name]:.0f} seconds", flush=True)
-    begin = time.monotonic()
+def progress(name: str, plan: Plan, section: Row) -> Iterator[object]:
+    """Each row of a section, and how it ended; the other sections are not to suffer from one that fails."""
     try:
         for row in SECTIONS[name](plan):
             section["rows"].append(row)
-            section["seconds"] = time.monotonic() - begin
-            save()
-            print(f"  {section['seconds']:5.0f} s  {row}", flush=True)
-            if section["seconds"] > plan.seconds[name]:
-                break
-        else:
-            section["complete"] = True
+            yield row
+        section["complete"] = True
     except Exception as error:
         section["error"] = f"{type(error).__name__}: {error}"
-        print(f"  failed: {section['error']}", flush=True)
-    section["seconds"] = time.monotonic() - begin
-    save()
+    yield "complete" if section["complete"] else f"failed: {section['error']}"
 
 
 def main() -> None:
