@@ -80,7 +80,7 @@ notebooks: .venv/ready      ## execute every chapter and study: book/NAME.md mak
 benchmarks: .venv/ready     ## speed, as ratios within one run; on a quiet machine
 	$(BIN)/python benchmarks/layers.py
 	$(BIN)/python benchmarks/generation.py
-	$(BIN)/python benchmarks/browser.py
+	$(BIN)/python -m benchmarks.browser
 	$(BIN)/python benchmarks/book.py
 
 bench: .venv/ready .peers/ready ## beside public implementations, and against length; writes benchmarks/results/

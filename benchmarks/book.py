@@ -1,7 +1,5 @@
 """How long the whole book takes to build from its stored outputs, in units of a fixed piece of Python's work."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

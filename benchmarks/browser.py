@@ -1,31 +1,25 @@
 """The book in Chromium: how long a chapter keeps its reader waiting; how large and fast the models that ship are.
 
-python benchmarks/browser.py [NAME ...]      on a quiet machine; Chromium throttles pages, not workers, so that the
-                                             slowed runs are those of a page's own thread
+python -m benchmarks.browser      on a quiet machine; Chromium throttles pages, not workers, so that the slowed runs
+                                  are those of a page's own thread
 
 Blocking time is what each task of a page's thread takes beyond 50 ms, on a processor four times as slow; time
 is that of the thread, so that a busy machine adds less. `make book` makes the pages.
 """
 
-from __future__ import annotations
-
-import argparse
 import base64
 import gzip
 import json
-import sys
 from pathlib import Path
 from statistics import median
 
 from playwright.sync_api import Browser, sync_playwright
 
+from efficient_transformers import pretrained_names
+from efficient_transformers.models import pretrained, saving
+from tools.make import browser
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from efficient_transformers import pretrained_names  # noqa: E402
-from efficient_transformers.models import pretrained, saving  # noqa: E402
-from tools.make import browser  # noqa: E402
-
 STATIC = ROOT / "book" / "static"
 WRITE = """
 async function write({ config, weights }) {
@@ -46,14 +40,12 @@ IN_WORKER = """model => new Promise(resolve => {
   worker.onmessage = ({ data }) => resolve(data);
   worker.postMessage(model);
 })"""
-
-
 TRACED = ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"]
 SLOWER, LONG = 4, 50  # times; milliseconds
 
 
-def blocking(chromium: Browser, address: str) -> tuple[float, int]:
-    """Milliseconds of blocking, and nodes, of one page in an empty browser of a desktop's size."""
+def blocking(chromium: Browser, address: str) -> float:
+    """Milliseconds of blocking of one page in an empty browser of a desktop's size."""
     tab = chromium.new_context(viewport={"width": 1440, "height": 900}).new_page()
     chromium.start_tracing(page=tab, categories=TRACED)
     tab.goto(address, wait_until="load")
@@ -63,40 +55,32 @@ def blocking(chromium: Browser, address: str) -> tuple[float, int]:
     thread = page["pid"], page["tid"]  # each task is traced twice, by its own name and by the scheduler's
     tasks = [e for e in events if e["name"] == "ThreadControllerImpl::RunTask" and (e["pid"], e["tid"]) == thread]
     assert tasks, "this browser has another name for its tasks"
-    nodes = tab.evaluate("document.querySelectorAll('*').length")
     tab.context.close()
-    return sum(max(0, SLOWER * e.get("tdur", 0) / 1000 - LONG) for e in tasks), nodes
+    return sum(max(0, SLOWER * e.get("tdur", 0) / 1000 - LONG) for e in tasks)
 
 
 def chapters(chromium: Browser) -> None:
     site = ROOT / "_build" / "html"
     with browser.served(site, browser.CompressingHandler) as home:
         for page in sorted(site.glob("notebooks/0*.html")):
-            found = [blocking(chromium, f"{home}/notebooks/{page.name}") for _ in range(3)]
-            print(f"{page.stem}: blocked for {median(ms for ms, _ in found):.0f} ms, {found[0][1]:,} nodes", flush=True)
+            found = median(blocking(chromium, f"{home}/notebooks/{page.name}") for _ in range(3))
+            print(f"{page.stem}: blocked for {found:.0f} ms", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=pretrained_names())
-    names = parser.parse_args().names
     for scripts in (("models.js",), ("models.js", "model-worker.js"), ("model-parts.js", "model-page.js")):
         size = len(gzip.compress(b"".join((STATIC / name).read_bytes() for name in scripts)))
         print(f"{' and '.join(scripts)}: {size / 1000:.1f} kB compressed")
     with sync_playwright() as playwright:
         chromium = browser.launch(playwright)
         chapters(chromium)
-        for name in names:
+        for name in pretrained_names():
             folder = pretrained.SHIPPED / name
             weights = (folder / saving.WEIGHTS).read_bytes()
-            model = {
-                "config": json.loads((folder / saving.CONFIG).read_text(encoding="utf-8")),
-                "weights": base64.b64encode(weights).decode(),
-            }
-            sizes = (
-                f"{len(weights) / 1e6:.2f} MB, {len(gzip.compress(model['weights'].encode())) / 1e6:.2f} as it travels"
-            )
-            print(f"{name}: {sizes}")
+            config = json.loads((folder / saving.CONFIG).read_bytes())
+            model = {"config": config, "weights": base64.b64encode(weights).decode()}
+            travels = gzip.compress(model["weights"].encode())
+            print(f"{name}: {len(weights) / 1e6:.2f} MB, {len(travels) / 1e6:.2f} as it travels")
             for where, slower in (("worker", 1), ("page", 1), ("page", 6)):
                 tab = chromium.new_page()
                 tab.add_script_tag(path=STATIC / "models.js")
