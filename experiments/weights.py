@@ -3,37 +3,25 @@
     python experiments/weights.py              # train what is not trained yet, and pack it; can be stopped
     python experiments/weights.py primer-ez    # one
 
-To pack is to score a trained model, and to write it into the package, in half precision.
-
 Sizes are those of the first study (README.md), about 0.8M parameters beside dense spatial matrices. A run is sixteen
 times as long as a chapter's, with one seed and a learning rate that is not tuned for that length: these models are to
 be looked at. Chapter 6 sets them beside the studies, and says so.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from safetensors.torch import load_file, save_file
 
-from efficient_transformers import (
-    Checkpoints,
-    Corpus,
-    LanguageModel,
-    TrainingConfig,
-    build_model,
-    load_corpus,
-    train,
-)
+from efficient_transformers import Checkpoints, Corpus, LanguageModel, TrainingConfig, build_model, load_corpus, train
 from efficient_transformers.judging.recording import environment
-from efficient_transformers.models import saving
+from efficient_transformers.models import pretrained, saving
 from efficient_transformers.models.cost import effective_parameters
 from efficient_transformers.models.pretrained import CARD, HASHED, SHIPPED, pack, sha256, unpack
-from efficient_transformers.models.pretrained import SNAPSHOTS as SNAPSHOT_FILE
 from efficient_transformers.support.files import locked
 from efficient_transformers.training.corpus import HELD_OUT, TEST
 from efficient_transformers.training.evaluation import score
@@ -54,7 +42,7 @@ RECIPES: dict[str, tuple[str, dict[str, Any], float]] = {
 SNAPSHOTS = (250, 500, 1000, 2000, 4000)  # steps at which the parts that chapters draw are kept
 WITH_SNAPSHOTS = ("primer-ez", "gmlp", "dense-gmlp")  # 16 MB is all that the weights may take
 PROMPT = "To be"
-DRAWN = ("gate.weight", "conv_q.weight", "conv_k.weight", "conv_v.weight")
+DRAWN = re.compile(r"(gate|conv_[qkv])\.weight")
 
 
 def config_of(name: str) -> TrainingConfig:
@@ -64,8 +52,6 @@ def config_of(name: str) -> TrainingConfig:
 
 def train_one(name: str, corpus: Corpus) -> None:
     """Train a model in a folder of its own, going on from its last checkpoint."""
-    from safetensors.torch import save_file
-
     model_name, options, _ = RECIPES[name]
     folder = WORK / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +62,9 @@ def train_one(name: str, corpus: Corpus) -> None:
         def keep(record: dict[str, float]) -> None:
             step = int(record["step"])
             print(f"{name}, step {step}: {record['validation_loss']:.4f}", flush=True)
-            if step in SNAPSHOTS and (parts := drawn(model.state_dict())):
+            if step in SNAPSHOTS and name in WITH_SNAPSHOTS:
+                # Packed beside the biases, by which a spatial matrix is known.
+                parts = {key: value for key, value in pack(model.state_dict()).items() if DRAWN.search(key)}
                 save_file(parts, folder / f"step-{step}.safetensors")
 
         checkpoints = Checkpoints(folder / "checkpoint.pt", every=500)
@@ -84,29 +72,18 @@ def train_one(name: str, corpus: Corpus) -> None:
         model.save_pretrained(folder)
 
 
-def drawn(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The spatial matrices and the convolutions of a model, in half precision."""
-    return {key: value.half() for key, value in state.items() if key.endswith(DRAWN)}
-
-
 def pack_one(name: str, corpus: Corpus) -> None:
     """Write a trained model into the package, in half precision, with what it scores and writes as it is there."""
-    from safetensors.torch import load_file, save_file
-
     trained, folder = LanguageModel.from_pretrained(WORK / name), SHIPPED / name
     state = pack(trained.state_dict())
     trained.load_state_dict(unpack(state))  # from here on it is the model that ships
     fingerprint = saving.fingerprint(corpus.vocabulary.characters)
     saving.write(folder, {**(trained.config or {}), saving.VOCABULARY: fingerprint}, state)
     (folder / VOCABULARY).write_text(json.dumps({"characters": corpus.vocabulary.characters}) + "\n", encoding="utf-8")
-    kept = {
-        f"{step}/{key}": value
-        for step in SNAPSHOTS
-        if name in WITH_SNAPSHOTS
-        for key, value in pack(load_file(WORK / name / f"step-{step}.safetensors")).items()
-    }
-    if kept:
-        save_file(kept, folder / SNAPSHOT_FILE)
+    if name in WITH_SNAPSHOTS:
+        parts = {step: load_file(WORK / name / f"step-{step}.safetensors") for step in SNAPSHOTS}
+        kept = {f"{step}/{key}": value for step, of in parts.items() for key, value in of.items()}
+        save_file(kept, folder / pretrained.SNAPSHOTS)
     for file in folder.iterdir():
         file.chmod(0o644)  # safetensors writes for its owner alone
     card = make_card(name, trained, corpus)
