@@ -1,7 +1,6 @@
 """Is a comparison right? Trials whose answer is known: the baseline against itself, and Primer EZ against the baseline.
 
-    python experiments/judged.py                 # all that is missing; can be stopped and started again
-    python experiments/judged.py --shard 0/2     # half of it
+    python experiments/judged.py     # all that is missing; can be stopped and started again
 
 Declared before any of them was run: 60 trials of the baseline against itself and 20 of Primer EZ, once each, numbered
 from 100 on. A trial's number gives the seeds of its sides' starts. A baseline told apart from itself is a false
@@ -17,9 +16,6 @@ What is notable:
 - `judged.jsonl` beside it has 20 and 10 trials by the rule of before, whose intervals left the choice of a rate out.
 """
 
-from __future__ import annotations
-
-import argparse
 import subprocess
 import tempfile
 import time
@@ -50,10 +46,7 @@ def starting_anew(model: str, number: int, *, of_one_depth: bool) -> Callable[..
         torch.manual_seed(1000 * number + torch.initial_seed())
         return build_model(model, vocab_size=vocab_size, n_layers=n_layers, **SIZES)
 
-    def whole(vocab_size: int) -> nn.Module:
-        return build(vocab_size)
-
-    return whole if of_one_depth else build
+    return (lambda vocab_size: build(vocab_size)) if of_one_depth else build
 
 
 def execute(run: Record, commit: str) -> Record:
@@ -90,26 +83,16 @@ def commit_of_code() -> str:
     return git("rev-parse", "HEAD")
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    """``i/n`` as two numbers, i counting from 0."""
-    index, slash, of = text.partition("/")
-    if not (slash and index.isdigit() and of.isdigit() and int(index) < int(of)):
-        raise argparse.ArgumentTypeError(f"shard is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
-    return int(index), int(of)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shard", type=parse_shard, default=(0, 1), help="i/n: the i-th of n parts, counting from 0")
-    part, parts = parser.parse_args().shard
-    trials = [(kind, number) for kind, numbers in TRIALS.items() for number in numbers]
     counts = {"seeds": SEEDS, "sizes": SIZES, "seq_len": 64, "batch_size": 8}
     commit = commit_of_code()
-    for kind, number in trials[part::parts]:
-        run = {"kind": kind, "number": number, "steps": STEPS[kind], **counts}
-        if not RESULTS.exists() or run not in [record["run"] for record in read_records(RESULTS)]:
-            print(kind, number, flush=True)
-            append_record(execute(run, commit), RESULTS)
+    known = [record["run"] for record in read_records(RESULTS)]
+    for kind, numbers in TRIALS.items():
+        for number in numbers:
+            run = {"kind": kind, "number": number, "steps": STEPS[kind], **counts}
+            if run not in known:
+                print(kind, number, flush=True)
+                append_record(execute(run, commit), RESULTS)
 
 
 if __name__ == "__main__":

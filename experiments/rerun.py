@@ -1,7 +1,6 @@
 """A recorded run once more: the same model, text, training, rate and seed, and its loss beside the stored one.
 
     python experiments/rerun.py distances                                  # the labels of the file, with their seeds
-    python experiments/rerun.py distances "Baseline, 0.8M, 500 steps of 4 × 256"
     python experiments/rerun.py distances "Baseline, 0.8M, 500 steps of 4 × 256" --seed 3
     python experiments/rerun.py --drawn 12                                 # twelve records, drawn by a seed
 
@@ -9,8 +8,6 @@ A model that the package does not build is made again by the commit that had it,
 Another processor, or another version of PyTorch, rounds otherwise: a loss comes out within the spread of its seeds, and
 not to the digit.
 """
-
-from __future__ import annotations
 
 import argparse
 import os
@@ -77,8 +74,7 @@ def before(name: str, label: str, seed: int) -> str:
         ValueError: if this checkout has no such commit.
     """
     git = ["git", "-C", str(RESULTS)]
-    known = subprocess.run([*git, "cat-file", "-e", BEFORE], capture_output=True, check=False).returncode == 0
-    if not known:
+    if subprocess.run([*git, "cat-file", "-e", BEFORE], capture_output=True, check=False).returncode:
         why = f"expected one whose history has it, since it builds the model of {label!r}: try git fetch --unshallow"
         raise ValueError(f"this checkout is without the commit {BEFORE}; {why}")
     with tempfile.TemporaryDirectory() as folder:
@@ -108,13 +104,11 @@ def compared(name: str, label: str, seed: int) -> str:
 def drawn(count: int) -> list[tuple[str, str, int]]:
     """Records of all files, each file as likely as the next."""
     draw = random.Random(0)
-    names = sorted(path.stem for path in RESULTS.glob("*.jsonl") if reported(path.stem))
-    chosen = [draw.choice(names) for _ in range(count)]
+    files = {path.stem: found for path in RESULTS.glob("*.jsonl") if (found := reported(path.stem))}
     return [
-        (name, label, draw.choice(sorted(of[label])))
-        for name in chosen
-        for of in [reported(name)]
-        for label in [draw.choice(sorted(of))]
+        (name, label, draw.choice(sorted(files[name][label])))
+        for name in [draw.choice(sorted(files)) for _ in range(count)]
+        for label in [draw.choice(sorted(files[name]))]
     ]
 
 
