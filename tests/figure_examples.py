@@ -105,7 +105,6 @@ EXAMPLES = {
     "learned kernels": lambda: figures.learned_kernels(
         {"queries": weights(10).view(2, 5, 10), "values": weights(10, 1).view(2, 5, 10)}, weights(10)[-1]
     ),
-    "readings": lambda: figures.readings({"one": ("a\nb", ATTENDED[2]), "other": ("ab", ATTENDED[1, :2])}),
     "written out": lambda: figures.written_out(
         [("$W$", ATTENDED), "·", ("$z$", VALUES), "=", ("$f$", ATTENDED @ VALUES)], ["a", "b", "c"], shaded="$W$"
     ),

@@ -7,8 +7,9 @@ import re
 import pytest
 from wrong_answers import PREAMBLE, WRONG
 
-from efficient_transformers.book.exercises import CHECKS, QUESTIONS, check
+from efficient_transformers.book.exercises import CHECKS, check
 from efficient_transformers.book.exercises.checking import WrongAnswerError
+from efficient_transformers.book.exercises.numbers import QUESTIONS
 from efficient_transformers.support.checks import is_number
 from tools.make import browser
 from tools.notebooks import chapters, run_notebooks
@@ -31,11 +32,11 @@ def given(number, answer):
 
 def answers(number):
     """The right answer, and those wrong ones that are numbers."""
-    yield QUESTIONS[number]().solution
+    yield QUESTIONS[number].solution
     for code, _ in WRONG[number]:
         space = {}
         exec(PREAMBLE + code, space)
-        answer, asked = space["answer"], QUESTIONS[number]().numbers.fields
+        answer, asked = space["answer"], QUESTIONS[number].numbers.fields
         if callable(answer) == (number in CASES) and [*map(is_number, given(number, answer))] == [True] * len(asked):
             yield answer
 
@@ -83,7 +84,7 @@ def test_a_page_says_what_the_check_says(say, number, capsys):
 
 @pytest.mark.parametrize("number", sorted(QUESTIONS))
 def test_of_any_other_number_and_of_what_is_none_a_page_says_what_the_package_says(say, number):
-    numbers = QUESTIONS[number]().numbers
+    numbers = QUESTIONS[number].numbers
     count = len(numbers.fields)
     for x in (-2.0, 1 / 3, 0.00001234, 1234567.0):
         with pytest.raises(WrongAnswerError) as wrong:

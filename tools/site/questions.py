@@ -14,14 +14,14 @@ from typing import Any
 
 from docutils import nodes
 
-from efficient_transformers.book.exercises import QUESTIONS
+from efficient_transformers.book.exercises.numbers import QUESTIONS
 
 CALL = re.compile(r'^check\("([\d.]+)", answer\)$', re.MULTILINE)
 
 
 def form(number: str) -> str:
     """The question of an exercise: a field for each number, a button, and room for what is said."""
-    known = QUESTIONS[number]().for_page(number)
+    known = QUESTIONS[number].for_page(number)
     fields = "".join(
         f'<label>{escape(label)} <input inputmode="decimal" autocomplete="off" size="8"></label>'
         for label in known["labels"]

@@ -15,8 +15,7 @@ from ..layers.family import parameter_count
 from ..layers.gmlp import GMLPBlock
 from ..layers.primer import MultiDConvHeadAttention
 from ..layers.transformer import FeedForward, TransformerLayer
-from .figures import NEW, PLAIN, WIDTH
-from .figures.style import styled
+from .figures.style import NEW, PLAIN, WIDTH, styled
 
 Point = tuple[float, float]
 STREAM = 0.3  # where the residual stream runs, in inches from the left

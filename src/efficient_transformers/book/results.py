@@ -24,7 +24,7 @@ import yaml
 from ..judging.evidence import RATE_ERROR, Comparison, Losses, Word, compare, regrouped, signed, word_for
 from ..judging.recording import read_records, results
 from ..support.checks import require, require_known
-from .figures import strips
+from .figures.charts import strips
 from .records import model_name
 
 SAID = re.compile(rf"\[({'|'.join(get_args(Word))})\]\(([^)]*)\)")  # a word, and the rows that it is said of

@@ -6,17 +6,18 @@ import inspect
 import linecache
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from types import FrameType
 from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...support.checks import SHORT, is_number, require_known
-from ..figures import leak_maps
+from ..figures.maps import leak_maps
 
 Check = Callable[[Any], str]
 CHECKS: dict[str, Check] = {}
@@ -161,8 +162,7 @@ def expect_equal(
     if reads is not None and not close(got, expected) and (seen := reads()).triu(1).any():
         show_leaks(what, seen)
     for reason, wrong in (mistakes or {}).items():
-        is_this = wrong.shape == got.shape and close(got, wrong) and not close(wrong, expected)
-        expect(not is_this, reason)
+        expect(not close(got, wrong) or close(wrong, expected), reason)
     if not close(got, expected):
         off = ((got - expected).abs() > 1e-4 * (1 + expected.abs())) | got.isnan()
         place = tuple(torch.nonzero(off)[0].tolist())
@@ -171,9 +171,16 @@ def expect_equal(
         raise WrongAnswerError(f"{what} at {list(place)} is {values} ({count})")
 
 
-def close(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are equal up to the rounding of float32."""
-    return torch.allclose(a.to(b.dtype), b, rtol=1e-4, atol=1e-4)
+def close(a: Any, b: Tensor) -> bool:
+    """Whether ``a`` is a tensor that equals ``b`` up to the rounding of float32."""
+    return isinstance(a, Tensor) and a.shape == b.shape and torch.allclose(a.to(b.dtype), b, rtol=1e-4, atol=1e-4)
+
+
+def convolved(x: Tensor, weight: Tensor, back: Sequence[int]) -> Tensor:
+    """Each channel's own values, ``back[j]`` tokens earlier, weighted by ``weight[:, j]``; below 0, later."""
+    T = x.shape[1]
+    shifted = [F.pad(x, (0, 0, max(b, 0), max(-b, 0)))[:, max(-b, 0) :][:, :T] for b in back]
+    return torch.stack([w * z for w, z in zip(weight.T, shifted, strict=True)]).sum(0)
 
 
 def dependence(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...layers.gmlp import SpatialGatingUnit
-from ...models.language_model import LanguageModel
 from .checking import WrongAnswerError, close, dependence, drawn, exercise, expect, expect_equal, show_leaks
-from .numbers import Field, Mistake, Numbers, Question, question
+from .numbers import QUESTIONS, Numbers, Question, one_number
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, trained
 
 
@@ -105,13 +104,11 @@ def gate_channels(D: int) -> Numbers:
         8 * D: "attention has two products of n × n × D, not four",
         D: "count the second product of attention, and that half of the F channels pass by",
     }
-    mistakes = tuple(Mistake((count,), f"{costs}: {hint}") for count, hint in hints.items())
-    return Numbers((Field(f"what you return for D = {D}", 4 * D, costs, scale=n * n / 2),), mistakes)
+    mistakes = ((count, f"{costs}: {hint}") for count, hint in hints.items())
+    return one_number(f"what you return for D = {D}", 4 * D, costs, *mistakes, scale=n * n / 2)
 
 
-@question("5.3")
-def gate_question() -> Question:
-    return Question(("At which F, with D = 16?",), gate_channels(16), lambda D: 4 * D)
+QUESTIONS["5.3"] = Question(("At which F, with D = 16?",), gate_channels(16), lambda D: 4 * D)
 
 
 @exercise("5.3", takes="D")
@@ -207,8 +204,7 @@ def piece_by_piece(answer: Any) -> str:
             ahead: (z[:, start:end, :4] * blind).detach(),
             unnormalized: (z[:, start:end, :4] * raw).detach(),
         }
-        told = isinstance(output, Tensor) and output.shape == z[:, start:end, :4].shape
-        if told and close(output.detach(), mistakes[ahead]) and not close(mistakes[ahead], whole[:, start:end]):
+        if close(output, mistakes[ahead]) and not close(mistakes[ahead], whole[:, start:end]):
             seen = dependence(lambda tokens, past=past: answer(gate, past, tokens)[0].detach(), z[:, start:end])  # type: ignore[misc]
             show_leaks(f"your gate, {where}", seen)
         expect_equal(f"your output for {where}", output, whole[:, start:end], mistakes)
@@ -228,10 +224,7 @@ def piece_by_piece(answer: Any) -> str:
 def four_numbers(answer: Answer) -> str:
     """A gMLP whose gates have four numbers each, trained."""
     T, w, blocks = 12, 4, 4
-
-    def make() -> LanguageModel:
-        return fresh("gmlp", n_layers=blocks, weight="toeplitz")
-
+    make = partial(fresh, "gmlp", n_layers=blocks, weight="toeplitz")
     model, start = probe(answer, make).model, cast(Any, make())
     distance = torch.arange(T)[:, None] - torch.arange(T)
     for i, (block, before) in enumerate(zip(model.body, start.body, strict=True)):
@@ -248,7 +241,7 @@ def four_numbers(answer: Answer) -> str:
         every = torch.equal(seen, (distance >= 0) & (distance < w))
         expect(every, f"the gate of block {i} reads {far} characters back, but skips some of those between")
     changed, usual = result(answer, make), trained(make)
-    dense = trained(lambda: fresh("gmlp", n_layers=blocks, weight="dense"))
+    dense = trained(partial(make, weight="dense"))
     return (
         f"{blocks * w} numbers mix the tokens of the whole model, and it ends {against(changed, usual)} than with "
         f"{blocks * SEQ_LEN}, at {changed:.3f}. Dense matrices, with {blocks * SEQ_LEN**2:,}, end at {dense:.3f}"

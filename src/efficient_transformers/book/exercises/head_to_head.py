@@ -6,6 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from ...layers.family import parameter_count
 from ...layers.primer import GatedFeedForward
 from ...models.language_model import LanguageModel, initialize
 from .checking import WrongAnswerError, as_number, close, exercise, expect
-from .numbers import Field, Mistake, Numbers, Question, question
+from .numbers import QUESTIONS, Question, one_number
 from .trained import SEQ_LEN, Answer, against, expect_change, fresh, probe, result, text, trained
 
 OURS = {2: 1.80, 0: 1.83, 4: 1.90, 1: 1.79}  # by seed, in the order in which runs ended
@@ -56,32 +57,18 @@ def repair_pairs(answer: Callable[[Mapping[int, float], Mapping[int, float]], An
 
 
 WORTH = 0.12 * math.log2(1.25)
-LEAD = Numbers(
-    (
-        Field(
-            "your answer",
-            WORTH,
-            "{given:g} is not it; expected 0.12 nats for each of the halvings in (6.5)",
-            tolerance=0.001,
-        ),
-    ),
-    (
-        Mistake((0.12 * 0.25,), "a quarter more time is not a quarter of a halving: take a logarithm", 0.001),
-        Mistake(
-            (0.12 * (1 - 0.8),),
-            "a fifth fewer steps are not a fifth of a halving: take a logarithm of the factor",
-            0.001,
-        ),
-        Mistake((0.12 * math.log(1.25),), "halvings are counted by the logarithm to the base 2", 0.0001),
-        Mistake((-WORTH,), "the model must be ahead: give the lead as a positive number", 0.001),
-        Mistake((0.04,), "0.04 is right, if rounded to two decimals; give three, or the expression itself", 1e-9),
-    ),
+LEAD = one_number(
+    "your answer",
+    WORTH,
+    "{given:g} is not it; expected 0.12 nats for each of the halvings in (6.5)",
+    (0.12 * 0.25, "a quarter more time is not a quarter of a halving: take a logarithm"),
+    (0.12 * (1 - 0.8), "a fifth fewer steps are not a fifth of a halving: take a logarithm of the factor"),
+    (0.12 * math.log(1.25), "halvings are counted by the logarithm to the base 2", 0.0001),
+    (-WORTH, "the model must be ahead: give the lead as a positive number"),
+    (0.04, "0.04 is right, if rounded to two decimals; give three, or the expression itself", 1e-9),
+    tolerance=0.001,
 )
-
-
-@question("6.2")
-def lead_question() -> Question:
-    return Question(("By how many nats?",), LEAD, WORTH)
+QUESTIONS["6.2"] = Question(("By how many nats?",), LEAD, WORTH)
 
 
 @exercise("6.2")
@@ -205,10 +192,7 @@ def sized(d_ff: int) -> Callable[[Any], None]:
 @exercise("6.5", takes="model, corpus, config")
 def same_size(answer: Answer) -> str:
     """A Transformer with SwiGLU, of the same size and the same start, trained."""
-
-    def make() -> LanguageModel:
-        return fresh("transformer", n_layers=2)
-
+    make = partial(fresh, "transformer", n_layers=2)
     model, first, _ = probe(answer, make)
     usual, found = parameter_count(make()), parameter_count(model)
     kept = ": SwiGLU has three matrices where there were two" if found > 1.2 * usual else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from ...layers.cache import Cache
 from ...layers.resampling import Shortening
-from ...models.language_model import LanguageModel
 from .checking import WrongAnswerError, close, drawn, exercise, expect, expect_equal, show_leaks, stopped
-from .numbers import Field, Mistake, Numbers, Question, question
+from .numbers import QUESTIONS, Numbers, Question, one_number
 from .trained import Answer, against, expect_change, fresh, probe, result, trained
 
 
@@ -85,18 +84,15 @@ STALE: list[tuple[Callable[[int], int], str]] = [  # what a wrong answer compute
 ]
 
 
-def age(t: int) -> Numbers:
+def age(t: int, *mistakes: tuple[float, str]) -> Numbers:
     """How old the innermost window is at one token."""
     ends = t // 8 * 8
     told = f"for t = {t} you say {{given:g}}; the innermost window that it reads ends at token {ends}, {t - ends} ago"
-    return Numbers((Field("what you return", t - ends, told),))
+    return one_number("what you return", t - ends, told, *mistakes)
 
 
-@question("4.2")
-def age_question() -> Question:
-    t = 23  # all mistakes differ there
-    numbers = replace(age(t), mistakes=tuple(Mistake((wrong(t),), reason) for wrong, reason in STALE))
-    return Question((f"How many tokens before t = {t}?",), numbers, lambda t: t % 8)
+STALE_AT_23 = age(23, *((wrong(23), reason) for wrong, reason in STALE))  # where all mistakes differ
+QUESTIONS["4.2"] = Question(("How many tokens before t = 23?",), STALE_AT_23, lambda t: t % 8)
 
 
 @exercise("4.2", takes="t")
@@ -118,17 +114,18 @@ def how_stale(answer: Callable[[int], Any]) -> str:
 def even_length(D: int) -> Numbers:
     """The length for one number of channels."""
     sides = f"at T = {{given:g}} and D = {D} attention takes {{scaled:,.0f}} multiply-adds, the matrices {12 * D**2:,}"
-    mistakes = (
-        Mistake((12 * D,), "12D is where one of the two costs T·D alone; attention has both, scores and mixture"),
-        Mistake((3 * D,), "3D is where 4·T·D equals the matrices; attention takes 2·T·D multiply-adds"),
-        Mistake((2 * D,), "2D counts attention's own four matrices alone; the feed-forward network has 8D² more"),
+    return one_number(
+        f"what you return for D = {D}",
+        6 * D,
+        sides,
+        (12 * D, "12D is where one of the two costs T·D alone; attention has both, scores and mixture"),
+        (3 * D, "3D is where 4·T·D equals the matrices; attention takes 2·T·D multiply-adds"),
+        (2 * D, "2D counts attention's own four matrices alone; the feed-forward network has 8D² more"),
+        scale=2 * D,
     )
-    return Numbers((Field(f"what you return for D = {D}", 6 * D, sides, scale=2 * D),), mistakes)
 
 
-@question("4.3")
-def even_question() -> Question:
-    return Question(("At which T, with D = 32?",), even_length(32), lambda D: 6 * D)
+QUESTIONS["4.3"] = Question(("At which T, with D = 32?",), even_length(32), lambda D: 6 * D)
 
 
 @exercise("4.3", takes="D")
@@ -259,9 +256,7 @@ def taking(take: Callable[[Tensor], Tensor]) -> Callable[[Any], None]:
 @exercise("4.6", takes="model, corpus, config")
 def three_of_four(answer: Answer) -> str:
     """An hourglass whose shortening keeps the last token of each window, trained."""
-
-    def make() -> LanguageModel:
-        return fresh("hourglass", hierarchy="1@1 2@4 1@1")
+    make = partial(fresh, "hourglass", hierarchy="1@1 2@4 1@1")
 
     def later(model: Any) -> None:
         model.body.shorten = Sliced(3, 4)

@@ -7,7 +7,7 @@ What is notable:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -79,14 +79,12 @@ class Question(NamedTuple):
         return {"labels": self.labels, "right": CHECKS[number](self.solution), **asdict(self.numbers)}
 
 
-QUESTIONS: dict[str, Callable[[], Question]] = {}  # by the number of the exercise
+QUESTIONS: dict[str, Question] = {}  # by the number of the exercise
 
 
-def question(number: str) -> Callable[[Callable[[], Question]], Callable[[], Question]]:
-    """Register what makes the question of an exercise."""
-
-    def register(make: Callable[[], Question]) -> Callable[[], Question]:
-        QUESTIONS[number] = make
-        return make
-
-    return register
+def one_number(
+    what: str, right: float, otherwise: str, *mistakes: tuple[Any, ...], scale: float = 1.0, tolerance: float = 0.0
+) -> Numbers:
+    """What a check knows of an answer of one number; a mistake is a number, its words, and a tolerance if another."""
+    told = tuple(Mistake((number,), words, *(own or [tolerance])) for number, words, *own in mistakes)
+    return Numbers((Field(what, right, otherwise, scale, tolerance),), told)

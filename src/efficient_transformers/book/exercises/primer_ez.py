@@ -3,49 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...layers.family import parameter_count
-from ...layers.leaks import leak_map
-from ...models.language_model import LanguageModel
 from ...support.checks import SHORT
-from .checking import WrongAnswerError, as_number, drawn, exercise, expect, expect_equal, show_leaks, stopped
-from .numbers import Field, Mistake, Numbers, Question, question
+from .checking import (
+    WrongAnswerError,
+    as_number,
+    convolved,
+    dependence,
+    drawn,
+    exercise,
+    expect,
+    expect_equal,
+    show_leaks,
+    stopped,
+)
+from .numbers import QUESTIONS, Field, Mistake, Numbers, Question
 from .trained import Answer, against, expect_change, fresh, probe, result, trained
 
 LETTERS = "the"
 
 
-def convolved(x: Tensor, weight: Tensor) -> Tensor:
+def convolution(x: Tensor, weight: Tensor) -> Tensor:
     """(2.2) for x ``[batch, seq, C]`` and weight ``[C, W]``, column 0 for the current token."""
-    padded = F.pad(x, (0, 0, weight.shape[1] - 1, 0)).mT  # (B, C, W-1+T)
-    return F.conv1d(padded, weight.flip(1).unsqueeze(1), groups=len(weight)).mT
-
-
-class Convolution(nn.Module):
-    """A function of the reader as a module, for the leak map."""
-
-    def __init__(self, function: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> None:
-        super().__init__()
-        self.function, self.d_model = function, len(weight)
-        self.weight = weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x, self.weight.to(x.dtype))
-
-
-def leaks(function: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> int:
-    """How many tokens of its future an output depends on at most; if any, the leak map is drawn."""
-    seen = leak_map(Convolution(function, weight), 9)
-    ahead = max((int(s - t) for t, s in seen.nonzero()), default=0)
-    if ahead > 0:
-        show_leaks("your convolution", seen)
-    return ahead
+    return convolved(x, weight, range(weight.shape[1]))
 
 
 @exercise("2.1", takes="x, weight")
@@ -62,17 +49,20 @@ def repair(answer: Any) -> str:
         f"your output has the shape {tuple(got.shape)}; expected {tuple(x.shape)}: one token for each that comes in"
     )
     expect(got.shape == x.shape, shapes)
-    ahead = leaks(answer, weight)
+    seen = dependence(lambda x: answer(x, weight), x)
+    ahead = max((int(s - t) for t, s in seen.nonzero()), default=0)
+    if ahead > 0:
+        show_leaks("your convolution", seen)
     tokens = "1 token" if ahead == 1 else f"{ahead} tokens"
     expect(ahead == 0, f"your convolution sees {tokens} of the future: the red cells of its leak map. Pad on the left")
-    reversed_ = convolved(x, weight.flip(1))
+    reversed_ = convolution(x, weight.flip(1))
     mistakes = {
         "no future is seen any more, but the kernel is laid the wrong way round: weight[:, 0] meets the oldest token. "
         "conv1d lays the last entry of its kernel on the current token": reversed_,
         "no future is seen any more, but flip(0) gives each channel the kernel of another: the kernel runs along "
-        "dimension 1": convolved(x, weight.flip(0, 1)),
+        "dimension 1": convolution(x, weight.flip(0, 1)),
     }
-    expect_equal("your convolution's output", got, convolved(x, weight), mistakes)
+    expect_equal("your convolution's output", got, convolution(x, weight), mistakes)
     return (
         "each output reads its own token and what came before. The broken one needs no learning to cheat: with the "
         "weights 0, 1, 0 it returns the next token, which is the answer"
@@ -87,11 +77,7 @@ FACTORS = Numbers(
     ),
     (Mistake((1 / 4, 1 / 2), "the two numbers are swapped: ReLU comes first"),),
 )
-
-
-@question("2.2")
-def scaling_question() -> Question:
-    return Question(("For ReLU", "For squared ReLU"), FACTORS, (1 / 2, 1 / 4))
+QUESTIONS["2.2"] = Question(("For ReLU", "For squared ReLU"), FACTORS, (1 / 2, 1 / 4))
 
 
 @exercise("2.2")
@@ -144,8 +130,8 @@ def differencer(answer: Any) -> str:
             reason = "a difference of neighbors has two weights, of now and of one token back"
         expect(False, f"{returns}; expected x[t] - x[t-1]: {reason}")
     flat = torch.full((1, 6, 1), 5.0)
-    steps = convolved(flat, torch.tensor([first]))
-    back = convolved(steps, torch.tensor([second])).flatten().tolist()
+    steps = convolution(flat, torch.tensor([first]))
+    back = convolution(steps, torch.tensor([second])).flatten().tolist()
     expect(
         second != [1, 0, 0],
         "the differences of 5, 5, 5 are 5, 0, 0, and your second kernel leaves them so: let it add up",
@@ -169,7 +155,7 @@ def as_letters(text: str) -> Tensor:
 
 def contributions(x: Tensor, kernels: Sequence[Tensor]) -> Tensor:
     """What each letter adds to the score of each character with the last one: ``[seq, 3]``."""
-    q, k = (convolved(x, kernel)[0] for kernel in kernels)
+    q, k = (convolution(x, kernel)[0] for kernel in kernels)
     return k * q[-1]
 
 
@@ -236,17 +222,17 @@ def with_memory(answer: Any) -> str:
                 f"with {cut}, the past that you return has the shape {tuple(past.shape)}; expected {right}, "
                 f"the last {W - 1} inputs, those of earlier pieces included{why}",
             )
-        whole = convolved(x, weight)
-        forgotten = torch.cat([convolved(piece, weight) for piece in pieces], dim=1)
+        whole = convolution(x, weight)
+        forgotten = torch.cat([convolution(piece, weight) for piece in pieces], dim=1)
         parts, last = [], None
         for piece in pieces:  # as if outputs were remembered
-            y = convolved(piece if last is None else torch.cat([last, piece], dim=1), weight)[:, -piece.shape[1] :]
+            y = convolution(piece if last is None else torch.cat([last, piece], dim=1), weight)[:, -piece.shape[1] :]
             parts.append(y)
             last = y if last is None else torch.cat([last, y], dim=1)
         mistakes = {
             f"with {cut}, each piece starts as if nothing had come before: is `past` used?": forgotten,
             f"with {cut}, you remember outputs; the convolution needs its earlier inputs": torch.cat(parts, dim=1),
-            f"with {cut}, the kernel is laid the wrong way round: weight[:, 0] is for the current token": convolved(
+            f"with {cut}, the kernel is laid the wrong way round: weight[:, 0] is for the current token": convolution(
                 x, weight.flip(1)
             ),
         }
@@ -289,10 +275,7 @@ def shifting(
 @exercise("2.6", takes="model, corpus, config")
 def token_shift(answer: Answer) -> str:
     """A Transformer with half of its channels one token late in front of each attention, trained."""
-
-    def make() -> LanguageModel:
-        return fresh("transformer", n_layers=2)
-
+    make = partial(fresh, "transformer", n_layers=2)
     mistakes = [
         ("its second half comes one token early, which is the future", shifting(n=-1)),
         ("`roll` brings the last token before the first, which is a leak: put zeros there", shifting(wraps=True)),
@@ -307,14 +290,9 @@ def token_shift(answer: Answer) -> str:
     ]
     expect_change(probe(answer, make).model, make, shifting(), mistakes)
     changed, usual = result(answer, make), trained(make)
-    learned = trained(lambda: fresh("primer-ez", n_layers=2, activation="relu"))
+    primer = partial(fresh, "primer-ez", n_layers=2, activation="relu")
+    numbers = parameter_count(primer()) - parameter_count(primer(convolve=""))
     return (
         f"without one parameter more the model ends {against(changed, usual)} than it did, at {changed:.3f}. "
-        f"Convolutions of Primer EZ instead, with {convolution_numbers():,} numbers, bring it to {learned:.3f}"
+        f"Convolutions of Primer EZ instead, with {numbers:,} numbers, bring it to {trained(primer):.3f}"
     )
-
-
-def convolution_numbers() -> int:
-    """The parameters of Primer EZ's convolutions in the small model."""
-    convolved, plain = (fresh("primer-ez", n_layers=2, convolve=convolve) for convolve in ("qkv", ""))
-    return parameter_count(convolved) - parameter_count(plain)

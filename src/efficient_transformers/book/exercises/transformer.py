@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,17 +13,15 @@ from torch import Tensor, nn
 from ...layers.attention import MultiHeadAttention, causal_mask, rotate
 from ...layers.family import parameter_count
 from ...layers.leaks import leak_map
-from ...models.language_model import LanguageModel, build_model
-from .checking import close, exercise, expect, expect_equal, no_leak
-from .numbers import Field, Mistake, Numbers, Question, question
+from ...models.language_model import build_model
+from .checking import close, dependence, drawn, exercise, expect, expect_equal, no_leak
+from .numbers import QUESTIONS, Numbers, Question, one_number
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, same_function, text, trained
 
 
-def seen_by(attend: Callable[[Tensor, Tensor, Tensor], Tensor], T: int = 6, K: int = 4) -> Tensor:
+def seen_by(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
     """Which tokens each output of an attention depends on, whose queries, keys and values are its input: ``[T, T]``."""
-    x = torch.randn(T, K, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    slopes: Tensor = torch.autograd.functional.jacobian(lambda x: attend(x, x, x), x)  # type: ignore[no-untyped-call]
-    return slopes.abs().amax(dim=(1, 3))
+    return dependence(lambda x: attend(x, x, x), drawn(0, 1, 6, 4))
 
 
 @exercise("1.1", takes="q, k, v")
@@ -49,12 +48,10 @@ def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> str:
     }
     got = answer(q, k, v)
     hides_itself = isinstance(got, Tensor) and got.shape == v.shape and bool(got[..., 0, :].isnan().all())
-    expect(
-        not hides_itself, "token 0 sees nothing, not even itself, so its weights are 0/0: the sum in (1.1) ends at t"
-    )
+    nothing = "token 0 sees nothing, not even itself, so its weights are 0/0: the sum in (1.1) ends at t"
+    expect(not hides_itself, nothing)
     right = attend(scores, future)
-    shaped = isinstance(got, Tensor) and got.shape == v.shape
-    if shaped and not any(close(got, known) for known in (right, *mistakes.values())):
+    if getattr(got, "shape", None) == v.shape and not any(close(got, known) for known in (right, *mistakes.values())):
         no_leak("your attention", seen_by(answer))
     expect_equal("your output", got, right, mistakes)
     far = torch.cat([k[..., :-1, :], 1e4 * q[..., :1, :]], dim=-2)  # token 0 would read the last key and no other
@@ -124,16 +121,12 @@ def cache_numbers(L: int, H: int, D: int, T: int) -> Numbers:
         2 * L * D * T // H: "each head has D / H channels, and there are H of them",
         L * H * T * T: "the weights of attention are not kept, only keys and values",
     }
-    mistakes = (Mistake((count,), f"{case}: {words}") for count, words in reasons.items())
-    return Numbers(
-        (Field("your count", right, f"{case}: which numbers does one layer keep of one token?"),), tuple(mistakes)
-    )
+    mistakes = ((count, f"{case}: {words}") for count, words in reasons.items())
+    return one_number("your count", right, f"{case}: which numbers does one layer keep of one token?", *mistakes)
 
 
-@question("1.3")
-def cache_question() -> Question:
-    label = "How many, with 3 layers, 5 heads, 10 channels and 7 tokens?"
-    return Question((label,), cache_numbers(3, 5, 10, 7), lambda L, H, D, T: 2 * L * D * T)
+ASKED = "How many, with 3 layers, 5 heads, 10 channels and 7 tokens?"
+QUESTIONS["1.3"] = Question((ASKED,), cache_numbers(3, 5, 10, 7), lambda L, H, D, T: 2 * L * D * T)
 
 
 @exercise("1.3", takes="L, H, D, T")
@@ -223,7 +216,7 @@ def one_key(answer: Callable[[int, int], Any]) -> str:
             "your heads stand side by side, but no output matrix mixes them": unmixed.transpose(1, 2).flatten(2),
         }
         got = module(x)
-        if isinstance(got, Tensor) and got.shape == x.shape and not close(got, reference(x)):
+        if getattr(got, "shape", None) == x.shape and not close(got, reference(x)):
             module.d_model = D
             no_leak("your layer", leak_map(module, 7))
         expect_equal("your layer's output", got, reference(x), mistakes)
@@ -251,11 +244,7 @@ class Narrow(nn.Module):
 @exercise("1.6", takes="model, corpus, config")
 def how_far(answer: Answer) -> str:
     """A Transformer whose layers see four characters, trained."""
-    T, w = 12, 4
-
-    def make() -> LanguageModel:
-        return fresh("transformer", n_layers=2)
-
+    T, w, make = 12, 4, partial(fresh, "transformer", n_layers=2)
     model, _, start = probe(answer, make)
     distance = torch.arange(T)[:, None] - torch.arange(T)
     for i, layer in enumerate(model.body):

@@ -14,17 +14,9 @@ from torch.overrides import TorchFunctionMode
 
 from ...layers.attention import rotate
 from ...layers.convolution import CausalDepthwiseConv
-from ...models.language_model import LanguageModel
-from .checking import as_number, close, dependence, exercise, expect, expect_equal, show_leaks
-from .numbers import Field, Mistake, Numbers, Question, question
+from .checking import as_number, close, convolved, dependence, exercise, expect, expect_equal, show_leaks
+from .numbers import QUESTIONS, Numbers, Question, one_number
 from .trained import Answer, expect_change, fresh, probe, result, trained
-
-
-def convolved(x: Tensor, weight: Tensor, back: Sequence[int]) -> Tensor:
-    """Each channel's own values, ``back[j]`` tokens earlier, weighted by ``weight[:, j]``; below 0, later."""
-    T = x.shape[1]
-    shifted = [F.pad(x, (0, 0, max(b, 0), max(-b, 0)))[:, max(-b, 0) :][:, :T] for b in back]
-    return torch.stack([w * z for w, z in zip(weight.T, shifted, strict=True)]).sum(0)
 
 
 @exercise("3.1", takes="x, kernels")
@@ -88,21 +80,21 @@ def reach(W: int, dilations: Sequence[int]) -> Numbers:
     first = "W weights reach back W − 1 steps: the first one belongs to the current token"
     apart = "With dilation δ a step goes δ tokens back; δ − 1 are those that it leaps over"
     largest = "The convolutions follow each other, so what they reach back adds up; the largest alone is too little"
-    mistakes = (
-        Mistake((right - 1,), f"{case} You count the steps back; the current token counts too"),
-        Mistake((weights,), f"{case} {first}"),
-        Mistake((1 + weights,), f"{case} {first}"),
-        Mistake((1 + (W - 1) * max(dilations, default=0),), f"{case} {largest}"),
-        Mistake((1 + (W - 1) * sum(d - 1 for d in dilations),), f"{case} {apart}"),
-    )
     follow = "Follow the earliest token that an output depends on, back through each convolution"
-    return Numbers((Field("what you return", right, f"{case} {follow}"),), mistakes)
+    return one_number(
+        "what you return",
+        right,
+        f"{case} {follow}",
+        (right - 1, f"{case} You count the steps back; the current token counts too"),
+        (weights, f"{case} {first}"),
+        (1 + weights, f"{case} {first}"),
+        (1 + (W - 1) * max(dilations, default=0), f"{case} {largest}"),
+        (1 + (W - 1) * sum(d - 1 for d in dilations), f"{case} {apart}"),
+    )
 
 
-@question("3.3")
-def reach_question() -> Question:
-    label = "How many, with width 3 and dilations 1, 3 and 3?"
-    return Question((label,), reach(3, [1, 3, 3]), lambda W, dilations: 1 + (W - 1) * sum(dilations))
+ASKED = "How many, with width 3 and dilations 1, 3 and 3?"
+QUESTIONS["3.3"] = Question((ASKED,), reach(3, [1, 3, 3]), lambda W, dilations: 1 + (W - 1) * sum(dilations))
 
 
 @exercise("3.3", takes="W, dilations")
@@ -179,16 +171,14 @@ def by_frequencies(answer: Any) -> str:
     with Called() as called:
         got = answer(x, weight)
     right = convolved(x, weight, range(W)).detach()
-    longer = isinstance(got, Tensor) and got.shape == (1, n, D)
     tail = f"your output has {n} tokens, those of the longer transform: keep the first T = {T}"
-    expect(not longer, tail)
+    expect(getattr(got, "shape", None) != (1, n, D), tail)
     whole = convolved(F.pad(x, (0, 0, 0, W - 1)), weight, range(W))
-    crop = isinstance(got, Tensor) and got.shape == right.shape and close(got, whole[:, -T:])
-    expect(not crop, f"you keep the last T of {n} tokens, where output 0 is that of token {W - 1}: keep the first T")
+    crop = f"you keep the last T of {n} tokens, where output 0 is that of token {W - 1}: keep the first T"
+    expect(not close(got, whole[:, -T:]), crop)
     waves = torch.fft.rfft(x.detach(), n, dim=1) * torch.fft.rfft(weight.T, n, dim=0)
-    shorter = torch.fft.irfft(waves, dim=1)[:, :T]
-    without = isinstance(got, Tensor) and got.shape == shorter.shape and close(got, shorter)
-    expect(not without, f"without its length irfft assumes an even one, {n - 1}: give it n = {n} too")
+    without = f"without its length irfft assumes an even one, {n - 1}: give it n = {n} too"
+    expect(not close(got, torch.fft.irfft(waves, dim=1)[:, :T]), without)
     if isinstance(got, Tensor) and got.shape == right.shape and got.grad_fn is not None:
         leak = reads(got, x)
         if future := int((leak.triu(1) > 1e-6).sum()):
@@ -236,10 +226,7 @@ def moved(model: Mapping[str, Tensor], start: nn.Module) -> Frozen:
 @exercise("3.6", takes="model, corpus, config")
 def kernels_that_never_learn(answer: Answer) -> str:
     """Primer EZ, whose kernels stay as they start, trained."""
-
-    def make() -> LanguageModel:
-        return fresh("primer-ez", n_layers=2)
-
+    make = partial(fresh, "primer-ez", n_layers=2)
     model, _, first = probe(answer, make)
     start = make()
     expect(
@@ -255,7 +242,7 @@ def kernels_that_never_learn(answer: Answer) -> str:
     expect(found.rest > 0, "more than the kernels is frozen: everything else is to learn")
     expect_change(model, make, lambda _: None, [])
     changed, usual = result(answer, make), trained(make)
-    without = trained(lambda: fresh("primer-ez", n_layers=2, convolve=""))
+    without = trained(partial(make, convolve=""))
     share = "so what they bring is learned"
     if usual < changed < without:
         share = f"so {(without - changed) / (without - usual):.0%} of what the convolutions bring needs no learning"

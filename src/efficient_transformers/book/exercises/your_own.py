@@ -20,7 +20,7 @@ from ...layers.resampling import Shortening
 from ...layers.transformer import FeedForward, TransformerLayer
 from ...models.language_model import LanguageModel, build_model, initialize
 from .checking import exercise, expect, show_leaks
-from .numbers import Field, Mistake, Numbers, Question, question
+from .numbers import QUESTIONS, Question, one_number
 
 V, T = 65, 64
 LONG = 256  # tokens at which the work of windows is counted
@@ -131,27 +131,17 @@ def wide(seeds: int) -> float:
     return {3: 2.776, 5: 2.306}[seeds] / math.sqrt(seeds)
 
 
-WIDER = Numbers(
-    (
-        Field(
-            "your answer",
-            wide(3) / wide(5),
-            "{given:g} is not it; expected the ratio of the two widths",
-            tolerance=0.006,
-        ),
-    ),
-    (
-        Mistake((wide(5) / wide(3),), "that is how wide five seeds are beside three: turn it over", 0.006),
-        Mistake((math.sqrt(5 / 3),), "that is the root of the numbers of seeds alone: the quantiles differ too", 0.006),
-        Mistake((2.776 / 2.306,), "those are the quantiles alone: each is divided by the root of its seeds", 0.006),
-        Mistake((5 / 3,), "seeds count by their root, and the quantiles differ too", 0.006),
-    ),
+WIDER = one_number(
+    "your answer",
+    wide(3) / wide(5),
+    "{given:g} is not it; expected the ratio of the two widths",
+    (wide(5) / wide(3), "that is how wide five seeds are beside three: turn it over"),
+    (math.sqrt(5 / 3), "that is the root of the numbers of seeds alone: the quantiles differ too"),
+    (2.776 / 2.306, "those are the quantiles alone: each is divided by the root of its seeds"),
+    (5 / 3, "seeds count by their root, and the quantiles differ too"),
+    tolerance=0.006,
 )
-
-
-@question("7.4")
-def wider_question() -> Question:
-    return Question(("How many times as wide?",), WIDER, wide(3) / wide(5))
+QUESTIONS["7.4"] = Question(("How many times as wide?",), WIDER, wide(3) / wide(5))
 
 
 @exercise("7.4")

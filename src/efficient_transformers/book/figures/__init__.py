@@ -1,92 +1,12 @@
 """Every kind of figure in the book, one function each."""
 
+# ruff: noqa: F401 - chapters call all of these by the name of this package
 from .charts import by_depth, compare_losses, curves, differences, plot_losses, strips
-from .gmlp import (
-    learned_matrix,
-    loss_in_band,
-    written_out,
-)
+from .gmlp import learned_matrix, loss_in_band, written_out
 from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
 from .hourglass import by_hand, cost_by_length, waist, who_sees_whom
 from .maps import leak_maps
-from .primer_ez import glimpses, learned_kernels, readings, worked_example
-from .style import (
-    COLORS,
-    DASHES,
-    DIVERGING,
-    GREY,
-    MODELS,
-    NEW,
-    OTHERS,
-    PLAIN,
-    SEQUENTIAL,
-    STYLE,
-    WIDTH,
-    bare_grid,
-    fixed_ticks,
-    fold,
-    legend_above,
-    looks,
-    nth_color,
-    panel_grid,
-    plain,
-    thin,
-)
+from .primer_ez import glimpses, learned_kernels, worked_example
+from .style import COLORS, GREY, MODELS, OTHERS, WIDTH, looks
 from .transformer import clock_hands, growing, head_maps, loss_and_landmarks, reading
 from .variations import arrows, attention_maps, knobs, shares, waves
-
-__all__ = [
-    "COLORS",
-    "DASHES",
-    "DIVERGING",
-    "GREY",
-    "MODELS",
-    "NEW",
-    "OTHERS",
-    "PLAIN",
-    "SEQUENTIAL",
-    "STYLE",
-    "WIDTH",
-    "arrows",
-    "attention_maps",
-    "bare_grid",
-    "by_depth",
-    "by_hand",
-    "by_length",
-    "clock_hands",
-    "compare_losses",
-    "cost_by_length",
-    "curves",
-    "differences",
-    "fixed_ticks",
-    "fold",
-    "glimpses",
-    "growing",
-    "growth",
-    "head_maps",
-    "knobs",
-    "leak_maps",
-    "learned_kernels",
-    "learned_matrix",
-    "legend_above",
-    "looks",
-    "loss_and_landmarks",
-    "loss_in_band",
-    "lottery",
-    "nth_color",
-    "panel_grid",
-    "plain",
-    "plot_losses",
-    "reading",
-    "readings",
-    "shares",
-    "strips",
-    "thin",
-    "trade_offs",
-    "tuning_curves",
-    "waist",
-    "waves",
-    "who_sees_whom",
-    "worked_example",
-    "written_out",
-]

@@ -150,20 +150,31 @@ def differences(rows: Mapping[str, Comparison], xlabel: str, unsure: Collection[
     whose verdict another grouping of the pairs would undo.
     """
     names = [fold(name, 1.9) for name in rows]
-    lines = 1 + max(name.count("\n") for name in names)
-    figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(rows) + 1.0)
+    figure, ax = row_panel(names, 1.0)
     for y, (name, row) in enumerate(rows.items()):
         hollow = name in unsure or row.low <= 0 <= row.high
-        color = GREY if hollow else OTHERS[0] if row.mean < 0 else OTHERS[1]
-        ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
-        ax.plot([row.low, row.high], [y, y], color=color, lw=2)
-        ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if hollow else color)
-    ax.axvline(0, color=GREY, lw=0.8)
+        draw_row(ax, y, row, GREY if hollow else OTHERS[0] if row.mean < 0 else OTHERS[1])
     longest = max(len(line) for name in names for line in name.split("\n"))
-    ax.set_yticks(range(len(rows)), names, linespacing=1.0)
-    ax.set(xlabel=fold(xlabel, WIDTH - 0.3 - 0.46 * EM * longest), ylim=(len(rows) - 0.4, -0.6))
+    ax.set_xlabel(fold(xlabel, WIDTH - 0.3 - 0.46 * EM * longest))
     ax.xaxis.set_major_locator(MaxNLocator(5))
     return figure
+
+
+def row_panel(names: Sequence[str], around: float) -> tuple[Figure, Axes]:
+    """A panel with a row for each name, from the top, and a line at 0; ``around`` inches are for all else."""
+    lines = 1 + max(name.count("\n") for name in names)
+    figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(names) + around)
+    ax.axvline(0, color=GREY, lw=0.8, zorder=2.5)
+    ax.set_yticks(range(len(names)), names, linespacing=1.0)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    return figure, ax
+
+
+def draw_row(ax: Axes, y: float, row: Comparison, color: str) -> None:
+    """A dot for each seed, the interval, and the mean, hollow if gray."""
+    ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
+    ax.plot([row.low, row.high], [y, y], color=color, lw=2)
+    ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if color == GREY else color)
 
 
 @styled
@@ -200,22 +211,15 @@ def beyond(row: Comparison) -> list[float]:
 @styled
 def strips(rows: Mapping[str, tuple[Comparison, str]]) -> Figure:
     """One row for each comparison: a dot per seed, the mean, its interval, and its word; filled if better or worse."""
-    names = [fold(name, 1.6) for name in rows]
-    lines = 1 + max(name.count("\n") for name in names)
-    figure, (ax,) = panel_grid(1, (0.22 + 0.08 * lines) * len(rows) + 0.8)
+    figure, ax = row_panel([fold(name, 1.6) for name in rows], 0.8)
     for y, (row, word) in enumerate(rows.values()):
         color = {"better": OTHERS[0], "worse": OTHERS[1]}.get(word, GREY)
         if abs(row.mean) <= FARTHEST:
-            ax.plot(row.values, [y] * len(row.values), "o", color=color, alpha=0.4, markersize=4.5)
-            ax.plot([row.low, row.high], [y, y], color=color, lw=2)
-            ax.plot(row.mean, y, "D", color=color, markersize=6.5, mfc="white" if color == GREY else color)
+            draw_row(ax, y, row, color)
         for end in beyond(row):
             ax.plot(math.copysign(FARTHEST, end), y, "<" if end < 0 else ">", color=color, markersize=8)
-        ax.annotate(
-            f"{word} {signed(row.mean)}", (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color
-        )
-    ax.axvline(0, color=GREY, lw=0.8)
-    ax.set_yticks(range(len(rows)), names, linespacing=1.0)
-    ax.set(xlim=(-1.04 * FARTHEST, 1.04 * FARTHEST), ylim=(len(rows) - 0.4, -0.6), xticks=[-0.2, -0.1, 0, 0.1, 0.2])
+        text = f"{word} {signed(row.mean)}"
+        ax.annotate(text, (1.02, y), xycoords=("axes fraction", "data"), va="center", color=color)
+    ax.set(xlim=(-1.04 * FARTHEST, 1.04 * FARTHEST), xticks=[-0.2, -0.1, 0, 0.1, 0.2])
     ax.set_xlabel("difference in loss (nats); left is better")
     return figure

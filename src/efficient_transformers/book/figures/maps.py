@@ -11,15 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from .style import (
-    WIDTH,
-    bare_grid,
-    fixed_ticks,
-    fold,
-    legend_above,
-    panel_grid,
-    styled,
-)
+from .style import WIDTH, fixed_ticks, fold, legend_above, panel_grid, styled
 
 CLEAR = "#FFFFFF00"
 PAST, FUTURE = "#4C78A8", "#D62728"
@@ -38,18 +30,20 @@ def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
         leak = leak or bool((kind == 2).any())
         T = len(values)
         ax.imshow(kind.numpy(), cmap=colors, vmin=0, vmax=2)
-        bare_grid(ax, T, T)
-        number(ax, T, T, min(across, 2.0) / T)
+        number(ax, T, min(across, 2.0) / T)
         ax.set(title=fold(title, across), xlabel="input position", ylabel="output position" if i % 2 == 0 else "")
     entries = {"reads this input": Patch(fc=PAST)} | ({"reads its future: a leak": Patch(fc=FUTURE)} if leak else {})
     legend_above(figure, entries)
     return figure
 
 
-def number(ax: Axes, rows: int, columns: int, cell: float) -> None:
-    """Number the places of an image, ``cell`` inches each, every one or every second, fourth, …; draw its frame."""
-    for axis, size in ((ax.xaxis, columns), (ax.yaxis, rows)):
-        step = next(s for s in (1, 2, 4, 5, 8, 10, 16, 20, 32, 64, 128, size) if s * cell >= 0.27 or s >= size)
-        fixed_ticks(axis, range(0, size, step), [str(i) for i in range(0, size, step)])
+def number(ax: Axes, T: int, cell: float) -> None:
+    """Number the ``T × T`` places of an image, ``cell`` inches each, all or every second, fourth, …; frame it."""
+    step = next(s for s in (1, 2, 4, 5, 8, 10, 16, 20, 32, 64, 128, T) if s * cell >= 0.27 or s >= T)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_ticks([i - 0.5 for i in range(1, T)], minor=True)
+        fixed_ticks(axis, range(0, T, step), [str(i) for i in range(0, T, step)])
+    ax.grid(which="minor", color="#CCCCCC", lw=0.5)
+    ax.tick_params(which="both", length=0)
     for spine in ax.spines.values():
         spine.set_visible(True)

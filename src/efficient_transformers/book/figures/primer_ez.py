@@ -126,17 +126,3 @@ def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
     axes[-1, 0].set_xlabel("tokens back")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
-
-
-@styled
-def readings(rows: Mapping[str, tuple[str, Tensor]]) -> Figure:
-    """The weights ``[seq]`` that the last character of each text gives to all of them, as bars; gray at others."""
-    figure, axes = plt.subplots(
-        len(rows), 1, figsize=(WIDTH, 1.7 * len(rows)), layout="constrained", squeeze=False, sharey=True
-    )
-    for ax, (title, (text, weights)) in zip(axes[:, 0], rows.items(), strict=True):
-        ax.bar(range(len(text)), weights.tolist(), color=[COLORS["Primer EZ"] if c == text[-1] else GREY for c in text])
-        show_characters(ax, text)
-        ax.set(ylim=(0, 1), ylabel="weight")
-        ax.set_title(title, loc="left")
-    return figure

@@ -113,10 +113,9 @@ def fold(text: str, inches: float) -> str:
     return "\n".join("\n".join(textwrap.wrap(line, letters, break_long_words=False)) for line in lines)
 
 
-def thin(labels: Sequence[str], inches: float, upright: bool = True) -> list[str]:
+def thin(labels: Sequence[str], inches: float) -> list[str]:
     """Every label where they fit beside each other within ``inches``, else every second one, or third, …"""
-    letters = max((len(label) for label in labels), default=0) if upright else 1.6
-    need = (0.52 * letters + 0.5) * EM
+    need = (0.52 * max(map(len, labels), default=0) + 0.5) * EM
     step = max(1, -int(-need * len(labels) // inches))
     return [label if i % step == 0 else "" for i, label in enumerate(labels)]
 
@@ -142,13 +141,3 @@ def legend_above(figure: Figure, entries: Mapping[str, Any]) -> None:
     figure.set_figheight(figure.get_figheight() + 1.45 * EM * rows)
     spacing = {"columnspacing": 1.2, "handlelength": 2.2, "handletextpad": 0.5, "borderaxespad": 0.2}
     figure.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=columns, **spacing)
-
-
-def bare_grid(ax: Axes, rows: int, columns: int, color: str = "#CCCCCC", lw: float = 0.5) -> None:
-    """Lines between the places of an image, and no ticks."""
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.set_xticks([i - 0.5 for i in range(1, columns)], minor=True)
-    ax.set_yticks([i - 0.5 for i in range(1, rows)], minor=True)
-    ax.grid(which="minor", color=color, lw=lw)
-    ax.tick_params(which="both", length=0)

@@ -34,7 +34,8 @@ from ...training.loop import TrainingConfig, train
 from ...training.runs import load
 from ...training.vocabulary import Vocabulary
 from ..explorer import png
-from ..figures import leak_maps, waves
+from ..figures.maps import leak_maps
+from ..figures.variations import waves
 from ..records import by_label, final_loss, load_study
 
 Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
