@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from .layers.decoding import SearchCache
 from .layers.family import Sizes
-from .models import saving
 from .models.language_model import FAMILIES, LanguageModel, build_model
 from .support.checks import require, require_instance
 
@@ -68,13 +67,6 @@ class BookConfig(transformers.PreTrainedConfig):
         with torch.device("meta"):  # nothing is allocated: the model checks its arguments, and completes them
             model = build_model(name, vocab_size=vocab_size, **given)
         super().__init__(**options, **(model.config or {}))
-
-    @classmethod
-    def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:
-        """What a folder holds, and what its package had where it does not say."""
-        config = dict(config_dict)
-        saving.complete(config)
-        return super().from_dict(config, **options)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from efficient_transformers import (
     model_names,
     save,
 )
-from efficient_transformers.models import saving
 from efficient_transformers.training.runs import trained_at
 
 SIZES = {"vocab_size": 9, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 12, "max_seq_len": 20, "dropout": 0.25}
@@ -207,14 +206,6 @@ def test_a_checksum_is_of_any_type_of_numbers(tmp_path):
         model = some_model().to(dtype)
         model.save_pretrained(tmp_path)
         assert torch.equal(LanguageModel.from_pretrained(tmp_path).embedding.weight, model.embedding.weight)
-
-
-@pytest.mark.parametrize(("options", "start"), [({}, "shut"), ({"gate": "additive"}, "open")])
-def test_a_gate_of_which_a_folder_says_little_is_that_of_its_time(tmp_path, options, start):
-    model = build_model("gmlp", **SIZES, **options)
-    config = {key: value for key, value in model.config.items() if key not in ("start", "weight")}
-    saving.write(tmp_path, config, model.state_dict())
-    assert LanguageModel.from_pretrained(tmp_path).config == model.config | {"start": start, "weight": "toeplitz"}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..layers.gmlp import PRODUCTS
 from ..support.checks import require
 from ..support.files import PARTIAL, sync
 
@@ -35,21 +34,6 @@ VOCABULARY = "vocabulary_sha256"  # in a config that the command line wrote, of 
 TRAINED_AT = "trained_seq_len"  # likewise, of its run: tokens of a sequence
 CHECKSUM = "sha256"  # in the metadata of weights: see sealed; those of others, and older ones, have none
 FORMAT = 3  # in the first, rotary positions paired the channels i and i + K/2; in the second a gMLP was dense
-GMLPS = ("gmlp", "amlp")  # names that a config may have: see complete
-
-
-def complete(config: dict[str, Any]) -> None:
-    """Add to a gMLP's config what it does not say, as the package of its time had it.
-
-    Gates that multiply started shut until a config said how; those that the first packages of format 3 saved, which
-    started open, say nothing else.
-
-    Args:
-        config: the arguments of :func:`build_model`.
-    """
-    if config.get("name") in GMLPS:
-        config.setdefault("weight", "toeplitz")
-        config.setdefault("start", "shut" if config.get("gate", "split") in PRODUCTS else "open")
 
 
 def fingerprint(characters: str) -> str:
@@ -142,7 +126,6 @@ def read_config(folder: Path) -> dict[str, Any]:
     for name in (VOCABULARY, TRAINED_AT):
         config.pop(name, None)
     require(found == FORMAT, f"the format of {file}", found, f"{FORMAT}; version 0.2.0 of this package reads format 2")
-    complete(config)
     return config
 
 

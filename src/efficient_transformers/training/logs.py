@@ -23,10 +23,8 @@ def finite(record: Record) -> Record:
     return {name: value for name, value in record.items() if math.isfinite(value)}
 
 
-def json_lines(path: Path, before: Iterable[Record] = ()) -> Callable[[Record], None]:
-    """A callback of :func:`train` that appends each record to a file.
-
-    A disk that is full costs nothing: a warning says so, and the file is written anew with the next record.
+def json_lines(path: Path, before: Iterable[Record]) -> Callable[[Record], None]:
+    """A callback of :func:`train` that writes a file anew with each record; where it cannot, a warning says so.
 
     Args:
         path: the file; what it held is replaced.
@@ -34,23 +32,14 @@ def json_lines(path: Path, before: Iterable[Record] = ()) -> Callable[[Record], 
     """
     lines = [json.dumps(finite(record)) + "\n" for record in before]
     write_text(path, "".join(lines))
-    whole = True
 
     def append(record: Record) -> None:
-        nonlocal whole
         lines.append(json.dumps(finite(record)) + "\n")
-        was_whole, whole = whole, False  # a line of which half fitted must not stand before the next
         try:
-            if was_whole:
-                with path.open("a", encoding="utf-8") as file:
-                    file.write(lines[-1])
-            else:
-                write_text(path, "".join(lines))
+            write_text(path, "".join(lines))
         except OSError as error:
             step = record["step"]
             warnings.warn(f"the metrics of step {step} could not be written to {path} ({reason(error)})", stacklevel=2)
-        else:
-            whole = True
 
     return append
 

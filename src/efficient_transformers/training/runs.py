@@ -42,7 +42,6 @@ METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.pt"
 # Beyond these, layers take minutes to make, or PyTorch cannot count the bytes of a matrix.
 LARGEST = {"n_layers": 1000, "d_model": 2**24, "vocab_size": 2**24, "max_seq_len": 2**28}
 WEIGHT, TOKEN = 4, 8  # bytes
-OLDER = "version 0.2.0 of this package goes on with it"
 
 
 @dataclass(frozen=True)
@@ -84,25 +83,20 @@ class RunPlan:
         """The plan of a folder.
 
         Raises:
-            ValueError: if there is none, it or the vocabulary is damaged, or only an older version goes on with it.
+            ValueError: if there is none, it or the vocabulary is damaged, or another version wrote it.
         """
         file = folder / RUN
         require(file.is_file(), "folder", str(folder), f"a folder that `train` made, with {RUN}")
         found = read_json(file, "the plan of a run")
-        if (begun := found.pop(saving.CHECKSUM, None)) is not None:  # older ones have none
-            now = saving.seal({**found, VOCABULARY: read_vocabulary(folder).identity})
-            require(now == begun, f"the sha256 of {file} and {VOCABULARY}", now, f"{begun}, as the run began")
-        older = "shard" in found.get("execution", {})
-        require(not older, f"the execution of {file}", found.get("execution"), f"one process; {OLDER}")
+        begun = found.pop(saving.CHECKSUM, None)
+        require(begun is not None, f"the sha256 in {file}", begun, "one; version 0.2.0 goes on with older runs")
+        now = saving.seal({**found, VOCABULARY: read_vocabulary(folder).identity})
+        require(now == begun, f"the sha256 of {file} and {VOCABULARY}", now, f"{begun}, as the run began")
         try:
             training, execution = TrainingConfig(**found.pop("training")), Execution(**found.pop("execution"))
-            plan = cls(**found, training=training, execution=execution)
+            return cls(**found, training=training, execution=execution)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(f"{file} is not the plan of a run: {error}") from error
-        known = plan.model.get("name") not in saving.GMLPS or "weight" in plan.model
-        require(known, f"the model of {file}", plan.model, f"its weight; {OLDER}")
-        saving.complete(plan.model)
-        return plan
 
     def text(self) -> str:
         """The name or the path of the text, which no longer depends on where it is asked for."""
@@ -165,21 +159,8 @@ def read_vocabulary(folder: Path) -> Vocabulary:
 
 
 def trained_at(folder: Path) -> int | None:
-    """The length of the sequences that the model of a folder was trained on; None where no run was recorded.
-
-    Raises:
-        TypeError, ValueError: if the record of an older folder, whose config does not hold it, does not either.
-    """
-    folder = locate(folder)
-    if (found := read_json(folder / saving.CONFIG, "a config").get(saving.TRAINED_AT)) is not None:
-        return int(found)
-    file = folder / RECORD
-    if not file.is_file():
-        return None
-    training = read_json(file, "what was trained").get("training")
-    found = training.get("seq_len") if isinstance(training, dict) else None
-    require_int(f"the seq_len of the training in {file}", found, at_least=1)
-    return found
+    """The length of the sequences that the model of a folder was trained on; None where its config does not say."""
+    return read_json(locate(folder) / saving.CONFIG, "a config").get(saving.TRAINED_AT)
 
 
 def save(folder: str | Path, model: LanguageModel, vocabulary: Vocabulary) -> None:
