@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from efficient_transformers.book import factors
 from efficient_transformers.book.factors import Factor, factor
 
 SEEDS = range(3)
@@ -41,7 +42,7 @@ def test_three_lengths_are_read_between_their_neighbors():
     assert factor({4000: {0: 3.5, 1: 3.5}}, curve).value == pytest.approx(4000 / (1000 * 2**0.5))
 
 
-def test_the_standard_error_is_that_of_the_means():
+def test_the_standard_error_is_that_of_the_means(monkeypatch):
     """Of a reference alone that spreads, on a curve without noise: d log F = log 2 / drop times its error."""
     curve = {
         n: {seed: loss[0] + spread for seed, spread in enumerate((-1e-9, 1e-9))}
@@ -52,16 +53,18 @@ def test_the_standard_error_is_that_of_the_means():
     pooled = [*values, *[0.0] * 4]
     spread = math.sqrt(3 / 2 * sum(x * x for x in pooled) / len(pooled))
     by_hand = math.log(2) / 0.3 * spread * math.sqrt(1 / 3 + 0.5 * (0.486**2 + 0.514**2))
-    found = factor(reference, curve, draws=20_000)
+    monkeypatch.setattr(factors, "DRAWS", 20_000)
+    found = factor(reference, curve)
     assert found.error == pytest.approx(by_hand, rel=0.03)
     assert found.freedom == 4
 
 
-def test_intervals_hold_the_true_factor_about_as_often_as_they_say():
+def test_intervals_hold_the_true_factor_about_as_often_as_they_say(monkeypatch):
+    monkeypatch.setattr(factors, "DRAWS", 200)
     generator, held, wide = random.Random(0), 0, 0
     for _ in range(300):
         curve = runs([2000, 4000], 1.5, 0.02, generator)
-        found = factor(runs([4000], 1.0, 0.02, generator), curve, draws=200)
+        found = factor(runs([4000], 1.0, 0.02, generator), curve)
         low, high = found.interval()
         held += low < 1.5 < high
         wide += high / low > 1.6

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ..judging.evidence import Losses
-from ..support.checks import require, require_int, require_probability
+from ..judging.evidence import LEVEL, Losses
+from ..support.checks import require
 
 DRAWS = 2000
 
@@ -37,12 +37,11 @@ class Factor:
     freedom: int
     steps: int
 
-    def interval(self, level: float = 0.05) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float]:
         """Student's, on the logarithm."""
         from scipy import stats  # heavy libraries are imported where they are used
 
-        require_probability("level", level)
-        reach = math.exp(float(stats.t.ppf(1 - level / 2, self.freedom)) * self.error)
+        reach = math.exp(float(stats.t.ppf(1 - LEVEL / 2, self.freedom)) * self.error)
         return self.value / reach, self.value * reach
 
     def in_time(self, ratio: float) -> Factor:
@@ -55,7 +54,7 @@ class Factor:
         return f"{self.value:.2f}  [{low:.2f}, {high:.2f}]"
 
 
-def factor(reference: Mapping[int, Losses], curve: Mapping[int, Losses], *, draws: int = DRAWS) -> Factor | None:
+def factor(reference: Mapping[int, Losses], curve: Mapping[int, Losses]) -> Factor | None:
     r"""How many times fewer steps a model needs for a loss of the baseline; None where its runs do not enclose one.
 
     Read at the longest budget :math:`N` of the baseline whose mean loss lies on the model's curve: between neighbors
@@ -70,14 +69,11 @@ def factor(reference: Mapping[int, Losses], curve: Mapping[int, Losses], *, draw
     Args:
         reference: the baseline's losses by seed, for each number of steps.
         curve: the model's, for each number of steps that its runs were annealed at.
-        draws: how many.
 
     Raises:
-        TypeError: if ``draws`` is not an int.
-        ValueError: if it is less than 2, if no run of the baseline, or fewer than two lengths of the model are given,
-            or if one has fewer than two seeds.
+        ValueError: if no run of the baseline, or fewer than two lengths of the model are given, or if one has fewer
+            than two seeds.
     """
-    require_int("draws", draws, at_least=2)
     require(len(reference) > 0, "reference", dict(reference), "losses at one number of steps, or more")
     require(len(curve) > 1, "curve", sorted(curve), "at least two numbers of steps")
     groups = [*reference.values(), *curve.values()]
@@ -93,7 +89,7 @@ def factor(reference: Mapping[int, Losses], curve: Mapping[int, Losses], *, draw
             continue
         residuals = [residual for losses in groups for residual in _residuals(losses)]
         generator, found = random.Random(0), []
-        for _ in range(draws):
+        for _ in range(DRAWS):
             theirs, first, second = (
                 mean + statistics.fmean(generator.choices(residuals, k=len(losses)))
                 for mean, losses in ((loss, reference[steps]), (means[a], curve[a]), (means[b], curve[b]))

@@ -16,9 +16,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from ..support.checks import require, require_probability
+import numpy as np
+
+from ..support.checks import require
 
 Losses = Mapping[int, float]  # by seed
+LEVEL = 0.05  # the chance that a figure without any difference says that there is one
+STRETCHES = 14  # runs of neighbors that the blocks of a text are parted in
 
 RATE_ERROR = 0.0025
 """What choosing a rate on one seed costs a model, as a standard deviation between models, in nats.
@@ -68,7 +72,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def sampling_error(blocks: Sequence[float], stretches: int = 14) -> float:
+def sampling_error(blocks: Sequence[float]) -> float:
     """The standard error of a mean loss, or of a difference of two, as an estimate for more text of this kind.
 
     Neighboring blocks are alike, so that single ones promise too much: the error is that of the means of long
@@ -76,16 +80,14 @@ def sampling_error(blocks: Sequence[float], stretches: int = 14) -> float:
 
     Args:
         blocks: losses or differences of equal blocks, in the order of the text.
-        stretches: in how many equal runs of neighbors they are parted.
 
     Raises:
-        ValueError: if there are fewer than two stretches, or they do not divide the blocks.
+        ValueError: if they cannot be parted in ``STRETCHES``.
     """
-    fits = stretches > 1 and len(blocks) > 0 and len(blocks) % stretches == 0
-    require(fits, "stretches", stretches, f"a divisor of the {len(blocks)} blocks, at least 2")
-    each = len(blocks) // stretches
+    each, rest = divmod(len(blocks), STRETCHES)
+    require(each > 0 and rest == 0, "the number of blocks", len(blocks), f"a multiple of {STRETCHES}")
     means = [statistics.fmean(blocks[i : i + each]) for i in range(0, len(blocks), each)]
-    return statistics.stdev(means) / math.sqrt(stretches)
+    return statistics.stdev(means) / math.sqrt(STRETCHES)
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Comparison:
         mean: of the differences.
         low, high: an interval that leaves 0 out exactly where the pair is told apart.
         p: the corrected p-value.
-        told_apart: whether it is below the figure's level.
+        told_apart: whether it is at most ``LEVEL``.
         error: the standard error of the mean, from the figure's spread over seeds and the choice of rates.
     """
 
@@ -128,20 +130,17 @@ def standard_error(spread: float, seeds: int, rate_error: float) -> float:
     return math.sqrt(spread**2 / seeds + 2 * rate_error**2)
 
 
-def compare(
-    pairs: Mapping[str, tuple[Losses, Losses]], level: float = 0.05, *, rate_error: float = RATE_ERROR
-) -> dict[str, Comparison]:
+def compare(pairs: Mapping[str, tuple[Losses, Losses]], *, rate_error: float = RATE_ERROR) -> dict[str, Comparison]:
     r"""The pairs of one figure: who is lower, by how much, and whether that can be told.
 
     A pair's statistic is :math:`t = \bar d / e` with :math:`e = \sqrt{s^2 / n + 2 r^2}`, :math:`s` from
     :func:`pooled_spread` over the figure and :math:`r` the error of a rate; its p-value is Student's with that
     spread's degrees of freedom, corrected by :func:`holm`. The interval is
-    :math:`\bar d \pm t_{1 - \alpha / 2}\, e`, where :math:`\alpha` is the level divided by the number that Holm's
+    :math:`\bar d \pm t_{1 - \alpha / 2}\, e`, where :math:`\alpha` is ``LEVEL`` divided by the number that Holm's
     method divides by for this pair; from the first pair on that it does not tell apart, by that pair's number.
 
     Args:
         pairs: for each name, the losses by seed of one model and of the one that it is compared with.
-        level: the chance that a figure without any difference says that there is one.
         rate_error: of each side, in the unit of the losses; 0 where the rates were given.
 
     Raises:
@@ -150,7 +149,6 @@ def compare(
     """
     from scipy import stats  # heavy libraries are imported where they are used
 
-    require_probability("level", level)
     require(len(pairs) > 0, "pairs", dict(pairs), "at least one pair")
     differences = {name: paired(*sides) for name, sides in pairs.items()}
     spread, freedom = pooled_spread(list(differences.values()))
@@ -160,8 +158,8 @@ def compare(
     corrected = dict(zip(pairs, holm(list(raw.values())), strict=True))
     found, divisor = {}, len(pairs)
     for name in sorted(pairs, key=raw.__getitem__):
-        apart = corrected[name] <= level
-        half = errors[name] * float(stats.t.ppf(1 - level / divisor / 2, freedom))
+        apart = corrected[name] <= LEVEL
+        half = errors[name] * float(stats.t.ppf(1 - LEVEL / divisor / 2, freedom))
         mean = means[name]
         found[name] = Comparison(
             differences[name], mean, mean - half, mean + half, corrected[name], apart, errors[name]
@@ -177,7 +175,7 @@ def _p_value(mean: float, error: float, freedom: int) -> float:
 
 
 def regrouped(
-    lists: Mapping[str, Mapping[str, tuple[Losses, Losses]]], level: float = 0.05, *, rate_error: float = RATE_ERROR
+    lists: Mapping[str, Mapping[str, tuple[Losses, Losses]]], *, rate_error: float = RATE_ERROR
 ) -> dict[str, tuple[str, ...]]:
     """In which groupings a verdict of :func:`compare` is another one; none: it holds in every grouping.
 
@@ -189,7 +187,6 @@ def regrouped(
 
     Args:
         lists: for each list, as it was declared, its pairs: as for :func:`compare`.
-        level: of each grouping.
         rate_error: as for :func:`compare`.
 
     Raises:
@@ -201,13 +198,13 @@ def regrouped(
     declared: dict[str, bool] = {}
     in_lists: dict[str, bool] = {}
     for pairs in lists.values():
-        declared |= {name: c.told_apart for name, c in compare(pairs, level, rate_error=rate_error).items()}
-        in_lists |= _with_own_spreads(pairs, level, rate_error)
-    in_one = {name: c.told_apart for name, c in compare(together, level, rate_error=rate_error).items()}
+        declared |= {name: c.told_apart for name, c in compare(pairs, rate_error=rate_error).items()}
+        in_lists |= _with_own_spreads(pairs, rate_error)
+    in_one = {name: c.told_apart for name, c in compare(together, rate_error=rate_error).items()}
     others = {
         "one list": [in_one],
-        "own spreads": [in_lists, _with_own_spreads(together, level, rate_error)],
-        "Dunnett": [_by_dunnett(together, level, rate_error)],
+        "own spreads": [in_lists, _with_own_spreads(together, rate_error)],
+        "Dunnett": [_by_dunnett(together, rate_error)],
     }
     return {
         name: tuple(kind for kind, found in others.items() if any(each[name] != verdict for each in found))
@@ -215,17 +212,17 @@ def regrouped(
     }
 
 
-def _with_own_spreads(pairs: Mapping[str, tuple[Losses, Losses]], level: float, rate_error: float) -> dict[str, bool]:
+def _with_own_spreads(pairs: Mapping[str, tuple[Losses, Losses]], rate_error: float) -> dict[str, bool]:
     """Which pairs are told apart by Student's test of each alone, corrected by Holm's method."""
     p_values = []
     for sides in pairs.values():
         values = paired(*sides)
         spread, freedom = pooled_spread([values])
         p_values.append(_p_value(statistics.fmean(values), standard_error(spread, len(values), rate_error), freedom))
-    return {name: p <= level for name, p in zip(pairs, holm(p_values), strict=True)}
+    return {name: p <= LEVEL for name, p in zip(pairs, holm(p_values), strict=True)}
 
 
-def _by_dunnett(pairs: Mapping[str, tuple[Losses, Losses]], level: float, rate_error: float) -> dict[str, bool]:
+def _by_dunnett(pairs: Mapping[str, tuple[Losses, Losses]], rate_error: float) -> dict[str, bool]:
     """Which pairs are told apart where each control is compared with all that name it.
 
     All have as many seeds, so that any two differences from a control have a correlation of a half.
@@ -247,7 +244,7 @@ def _by_dunnett(pairs: Mapping[str, tuple[Losses, Losses]], level: float, rate_e
         both = stats.multivariate_t(shape=alike, df=freedom, seed=0)  # the integral is drawn at random
         for name, mean in zip(names, means, strict=True):
             reach = [abs(mean - middle) / error] * len(names)
-            found[name] = bool(1 - both.cdf(reach, lower_limit=[-t for t in reach]) <= level)
+            found[name] = bool(1 - both.cdf(reach, lower_limit=[-t for t in reach]) <= LEVEL)
     return found
 
 
@@ -300,7 +297,7 @@ class Crossing:
         return f"{self.at:,.0f}  [{'≤ ' if self.open_below else ''}{low}, {'≥ ' if self.open_above else ''}{high}]"
 
 
-def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) -> Crossing | None:
+def crossing(differences: Mapping[float, Sequence[float]]) -> Crossing | None:
     r"""Where, along budgets or sizes, one model overtakes another; None: no crossing seen.
 
     Between neighbors :math:`a < b` the difference is :math:`d(x) = (1 - w)\, \bar d_a + w\, \bar d_b` with
@@ -315,16 +312,12 @@ def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) 
 
     Args:
         differences: for each place, a number above 0, the differences by seed.
-        level: one minus the coverage of the interval.
 
     Raises:
-        TypeError: if ``level`` is not a number.
-        ValueError: if ``level`` is not a probability, there are fewer than two places or one is not above 0, or no
-            place has two values.
+        ValueError: if there are fewer than two places or one is not above 0, or no place has two values.
     """
     from scipy import stats  # heavy libraries are imported where they are used
 
-    require_probability("level", level)
     places = sorted(differences)
     require(len(places) > 1 and places[0] > 0, "differences", places, "at least two places, above 0")
     means = [statistics.fmean(differences[x]) for x in places]
@@ -333,25 +326,19 @@ def crossing(differences: Mapping[float, Sequence[float]], level: float = 0.05) 
         return None
     spread, freedom = pooled_spread([differences[x] for x in places])
     error = standard_error(spread, min(map(len, differences.values())), RATE_ERROR)
-    reach = float(stats.t.ppf(1 - level / 2, freedom)) * error
+    reach = float(stats.t.ppf(1 - LEVEL / 2, freedom)) * error
     points = 2000  # how finely each stretch between neighbors is looked at
-    unclear: list[tuple[float, bool]] = []  # places in order, and whether 0 is in the interval there
-    for i, (a, b) in enumerate(pairwise(places)):
-        for j in range(points + (i == len(places) - 2)):
-            w = j / points
-            mean = (1 - w) * means[i] + w * means[i + 1]
-            unclear.append((a ** (1 - w) * b**w, abs(mean) <= reach))
+    x = np.concatenate([*(np.geomspace(a, b, points, endpoint=False) for a, b in pairwise(places)), places[-1:]])
+    clear = np.flatnonzero(
+        np.abs(np.interp(np.log(x), np.log(places), means)) > reach
+    )  # 0 is not in the interval there
     first = starts[0]  # the first change of sign; a curve may have more
     w = means[first] / (means[first] - means[first + 1])
     at = places[first] ** (1 - w) * places[first + 1] ** w
     nearest = first * points + round(w * points)
-    low = high = nearest
-    while low > 0 and unclear[low - 1][1]:
-        low -= 1
-    while high < len(unclear) - 1 and unclear[high + 1][1]:
-        high += 1
-    below, above = low == 0 and unclear[0][1], high == len(unclear) - 1 and unclear[-1][1]
-    return Crossing(at, min(at, unclear[low][0]), max(at, unclear[high][0]), below, above)
+    low, high = clear[clear < nearest].max(initial=-1) + 1, clear[clear > nearest].min(initial=len(x)) - 1
+    below, above = low == 0 and 0 not in clear, high == len(x) - 1 and high not in clear
+    return Crossing(at, min(at, float(x[low])), max(at, float(x[high])), bool(below), bool(above))
 
 
 def steps_to_loss(lengths: Mapping[int, Losses], reference: Losses) -> Crossing | None:
