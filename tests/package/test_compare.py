@@ -310,7 +310,7 @@ def recorded(small, monkeypatch):
         known = len(load_corpus(entry.corpus).vocabulary)
         parameters = effective_parameters(build(entry.model, vocab_size=known, max_seq_len=16, **entry.options))
         return {
-            "role": trial.role, "run": trial.describe(), "validation": scored, "test": scored,
+            "role": trial.role, "run": entry.describe(trial.rate, trial.seed), "validation": scored, "test": scored,
             "metrics": [{"seconds": 5.0}], "parameters": parameters,
             "multiply_adds": 7, "versions": {"torch": "2"}, "machine": "none", "device": "cpu",
         }  # fmt: skip

@@ -35,7 +35,7 @@ class Model:
             records += [
                 {
                     "role": trial.role,
-                    "run": trial.describe(),
+                    "run": trial.entry.describe(trial.rate, trial.seed),
                     "validation": {"loss": self.loss(trial.rate, trial.seed)},
                 }
                 for trial in trials

@@ -214,7 +214,7 @@ def test_gains_of_waves_and_kernels_are_written_above_them():
 
 @pytest.mark.parametrize("factor", [1, 2, 4, 8])
 def test_windows_of_a_waist_end_at_multiples_and_costs_are_shares_of_the_first(factor):
-    ax, costs = figures.waist(factor, {"8 plain layers": 20.0, "this hourglass": 7.6}, tokens=24).axes
+    ax, costs = figures.waist(factor, {"8 plain layers": 20.0, "this hourglass": 7.6}).axes
     boxes = [box for box in ax.patches if abs(box.get_y() + box.get_height() / 2 - 1) < 0.01]
     spans = [(round(box.get_x() + 0.44), round(box.get_x() + box.get_width() - 0.44)) for box in boxes]
     assert spans == [(end - factor + 1, end) for end in range(0, 24, factor)]

@@ -25,10 +25,9 @@ STEP = 0.66  # from a box to the next one above
 class Sketch:
     """A canvas measured in inches, with boxes, arrows and signs."""
 
-    def __init__(self, height: float) -> None:
-        self.figure = plt.figure(figsize=(WIDTH, height))
+    def __init__(self) -> None:
+        self.figure = plt.figure()
         self.ax = self.figure.add_axes((0, 0, 1, 1))
-        self.ax.set(xlim=(0, WIDTH), ylim=(0, height))
         self.ax.axis("off")
 
     def box(self, at: Point, label: str, count: int = 0, new: bool = False, width: float = 1.3) -> None:
@@ -40,13 +39,11 @@ class Sketch:
         text = f"{label}\n{count:,}" if count else label
         self.ax.text(x, y, text, ha="center", va="center", linespacing=1.05)
 
-    def line(self, *points: Point, arrow: bool = True) -> None:
+    def line(self, *points: Point) -> None:
         """A line through the points, with its head at the last one."""
-        start = points if not arrow else points[:-1]
-        self.ax.plot([x for x, _ in start], [y for _, y in start], "k-", lw=1, zorder=0, solid_capstyle="butt")
-        if arrow:
-            style = {"arrowstyle": "-|>", "lw": 1, "shrinkA": 0, "shrinkB": 0, "color": "black", "mutation_scale": 9}
-            self.ax.annotate("", points[-1], points[-2], arrowprops=style, zorder=0)
+        self.ax.plot(*zip(*points[:-1], strict=True), "k-", lw=1, zorder=0, solid_capstyle="butt")
+        style = {"arrowstyle": "-|>", "lw": 1, "shrinkA": 0, "shrinkB": 0, "color": "black", "mutation_scale": 9}
+        self.ax.annotate("", points[-1], points[-2], arrowprops=style, zorder=0)
 
     def up(self, x: float, y: float, gap: float = STEP) -> None:
         """An arrow to the box at ``(x, y)`` from the one below."""
@@ -57,11 +54,23 @@ class Sketch:
         circle = {"boxstyle": "circle,pad=0.18", "fc": "white", "ec": "black"}
         self.ax.text(*at, sign, ha="center", va="center", bbox=circle)
 
-    def stream(self, top: float) -> None:
-        """The residual stream from x at the bottom to y."""
+    def enter(self, x: float, y: float) -> None:
+        """A branch leaves the stream, below the box at ``(x, y)``."""
+        self.line((STREAM, y - 0.42), (x, y - 0.42), (x, y - 0.22))
+
+    def leave(self, x: float, y: float) -> None:
+        """A branch ends in the stream, above the box at ``(x, y)``."""
+        self.line((x, y + 0.22), (x, y + 0.4), (STREAM + 0.14, y + 0.4))
+        self.sign((STREAM, y + 0.4), "+")
+
+    def under(self, top: float) -> Figure:
+        """The figure, with the residual stream from x at the bottom to y at the top."""
         self.line((STREAM, 0.3), (STREAM, top - 0.28))
         self.ax.text(STREAM, 0.15, "x", ha="center", va="center")
         self.ax.text(STREAM, top - 0.15, "y", ha="center", va="center")
+        self.ax.set(xlim=(0, WIDTH), ylim=(0, top))
+        self.figure.set_size_inches(WIDTH, top)
+        return self.figure
 
 
 @styled
@@ -72,21 +81,11 @@ def draw_layer(layer: TransformerLayer) -> Figure:
         kinds = f"{type(attention).__name__} and {type(feed_forward).__name__}"
         raise TypeError(f"the layer has {kinds}; expected MultiHeadAttention and FeedForward")
     convolved = isinstance(attention, MultiDConvHeadAttention)
-    sketch = Sketch((11 if convolved else 10) * STEP + 0.35)
+    sketch = Sketch()
     left, middle, right = (1.45, 3.05, 4.65)
     columns = (left, middle, right)
-
-    def enter(y: float) -> None:
-        """The branch leaves the stream below its norm."""
-        sketch.line((STREAM, y - 0.42), (middle, y - 0.42), (middle, y - 0.22))
-
-    def leave(y: float) -> None:
-        """The branch ends in the stream, above the box at ``y``."""
-        sketch.line((middle, y + 0.22), (middle, y + 0.4), (STREAM + 0.14, y + 0.4))
-        sketch.sign((STREAM, y + 0.4), "+")
-
     y = 0.85
-    enter(y)
+    sketch.enter(middle, y)
     sketch.box((middle, y), "norm", parameter_count(layer.norm1))
     y += STEP
     for x, name in zip(columns, ("query", "key", "value"), strict=True):
@@ -110,9 +109,9 @@ def draw_layer(layer: TransformerLayer) -> Figure:
     y += STEP
     sketch.up(middle, y)
     sketch.box((middle, y), "output", parameter_count(attention.output))
-    leave(y)
+    sketch.leave(middle, y)
     y += STEP + 0.4
-    enter(y)
+    sketch.enter(middle, y)
     activation = feed_forward.activation
     name = type(activation).__name__.replace("SquaredReLU", "squared ReLU")
     sketch.box((middle, y), "norm", parameter_count(layer.norm2))
@@ -124,23 +123,17 @@ def draw_layer(layer: TransformerLayer) -> Figure:
         y += STEP
         sketch.up(middle, y)
         sketch.box((middle, y), label, parameter_count(part) if part is not None else 0, new=new)
-    leave(y)
-    height = y + 1.0
-    sketch.stream(height)
-    sketch.figure.set_figheight(height)
-    sketch.ax.set_ylim(0, height)
-    return sketch.figure
+    sketch.leave(middle, y)
+    return sketch.under(y + 1.0)
 
 
 @styled
 def draw_block(block: GMLPBlock) -> Figure:
     """The data flow of a gMLP block with a split gate, upwards, with the parameters of each box."""
-    gate = block.gate
-    height = 8 * STEP + 1.3
-    sketch = Sketch(height)
+    gate, sketch = block.gate, Sketch()
     first, second, third = 1.35, 2.95, 4.75  # Z1, Z2, attention
     y = 0.85
-    sketch.line((STREAM, y - 0.42), (second, y - 0.42), (second, y - 0.22))
+    sketch.enter(second, y)
     sketch.box((second, y), "norm", parameter_count(block.norm))
     split = y + STEP / 2
     y += STEP
@@ -165,7 +158,6 @@ def draw_block(block: GMLPBlock) -> Figure:
     if block.attention is not None:
         plus = y - 0.1
         product += 0.55
-        height += 0.45
         sketch.line((second, split), (third, split), (third, norm - 0.22))
         sketch.box((third, norm), "tiny attention", parameter_count(block.attention), new=True, width=1.4)
         sketch.line((third, norm + 0.22), (third, plus), (second + 0.14, plus))
@@ -181,10 +173,5 @@ def draw_block(block: GMLPBlock) -> Figure:
     y = product + 0.6
     sketch.line((first, product), (first, y - 0.22))
     sketch.box((first, y), "down", parameter_count(block.down))
-    sketch.line((first, y + 0.22), (first, y + 0.4), (STREAM + 0.14, y + 0.4))
-    sketch.sign((STREAM, y + 0.4), "+")
-    height = y + 1.0
-    sketch.stream(height)
-    sketch.figure.set_figheight(height)
-    sketch.ax.set_ylim(0, height)
-    return sketch.figure
+    sketch.leave(first, y)
+    return sketch.under(y + 1.0)

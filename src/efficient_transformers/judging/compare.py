@@ -229,7 +229,7 @@ class Clock:
         return self.spent() + self.pace() * needed <= 60 * self.plan.minutes * LATEST
 
 
-def tuning_left(plan: Plan, records: Sequence[Record]) -> list[Trial]:
+def tuning_left(plan: Plan, records: list[Record]) -> list[Trial]:
     """The runs that the choice of rates lacks, in turn: first of the entry with the fewest, should the time be over.
 
     Raises:
@@ -239,9 +239,8 @@ def tuning_left(plan: Plan, records: Sequence[Record]) -> list[Trial]:
     for entry in own:
         why = [r["validation"].get("broke_down") for r in records if r["run"]["label"] == entry.label]
         if len(why) >= len(RATES) and all(why):
-            raise FloatingPointError(
-                f"the training of the {entry.name} breaks down at every rate; the last time, {why[-1]}"
-            )
+            said = f"the training of the {entry.name} breaks down at every rate"
+            raise FloatingPointError(f"{said}; the last time, {why[-1]}")
     own.sort(key=lambda entry: len(tried(entry, records)))
     turns = zip_longest(*(tuning_trials(entry, records) for entry in own))
     return [trial for turn in turns for trial in turn if trial is not None]
@@ -258,7 +257,7 @@ def with_rates(plan: Plan, records: Sequence[Record]) -> Plan:
     return replace(plan, rates={name: rate(name) for name in plan.entries})
 
 
-def seeds_left(plan: Plan, records: Sequence[Record]) -> list[Trial]:
+def seeds_left(plan: Plan, records: list[Record]) -> list[Trial]:
     """The reported runs that are missing, seed by seed, so that the comparison can end soon."""
     done = {(r["run"]["label"], r["run"]["training"]["seed"]) for r in records if r["role"] == "reported"}
     return [
@@ -294,12 +293,8 @@ def make_runs(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, sh
     def execute(trial: Trial) -> None:
         if show_progress:
             what = f"{trial.role}: {trial.entry.name}, {trial.entry.steps:,} steps, rate {trial.rate:g}"
-            left = (
-                ""
-                if plan.minutes is None
-                else f"; at most {max(0, plan.minutes - clock.spent() / 60):.1f} minutes left"
-            )
-            print(f"{what}, seed {trial.seed}{left}", flush=True)
+            left = plan.minutes and f"; at most {max(0, plan.minutes - clock.spent() / 60):.1f} minutes left"
+            print(f"{what}, seed {trial.seed}{left or ''}", flush=True)
         began = time.monotonic()
         try:
             record = execute_trial(trial, build, commit=commit, show_progress=show_progress)
@@ -313,35 +308,18 @@ def make_runs(plan: Plan, sides: dict[str, Side], text: Corpus, folder: Path, sh
             used["asked"] = round(time.monotonic() - began, 2)
         append_record(record | used, clock.file)
 
-    def is_first_rate(trial: Trial) -> bool:
-        return not tried(trial.entry, clock.records())
+    def work(missing: Callable[[Plan, list[Record]], list[Trial]], is_needed: Callable[[Trial], bool]) -> None:
+        """Run what is missing until the minutes are over; then what all would be in vain without."""
+        is_over = False
+        while trials := [trial for trial in missing(plan, clock.records()) if not is_over or is_needed(trial)]:
+            if is_needed(trials[0]) or clock.is_enough_for(trials[0]):
+                execute(trials[0])
+            else:
+                is_over = True
 
     if not plan.rates:
-        work(lambda: tuning_left(plan, clock.records()), is_first_rate, execute, clock)
+        work(tuning_left, lambda trial: not tried(trial.entry, clock.records()))
         plan = with_rates(plan, clock.records())
         plan.write(folder / PLAN)
-    needed = SEEDS[:FEWEST_SEEDS]
-    work(lambda: seeds_left(plan, clock.records()), lambda trial: trial.seed in needed, execute, clock)
+    work(seeds_left, lambda trial: trial.seed in SEEDS[:FEWEST_SEEDS])
     return plan
-
-
-def work(
-    missing: Callable[[], list[Trial]],
-    is_needed: Callable[[Trial], bool],
-    execute: Callable[[Trial], None],
-    clock: Clock,
-) -> None:
-    """Run what is missing until the minutes are over; then what is needed in any case.
-
-    Args:
-        missing: what there is to do now.
-        is_needed: whether all would be in vain without a run.
-        execute: runs and records.
-        clock: says whether there is time.
-    """
-    is_over = False
-    while trials := [trial for trial in missing() if not is_over or is_needed(trial)]:
-        if is_needed(trials[0]) or clock.is_enough_for(trials[0]):
-            execute(trials[0])
-        else:
-            is_over = True

@@ -120,7 +120,6 @@ class Plan:
             seq_len=self.seq_len,
             batch_size=self.batch_size,
             corpus=self.corpus,
-            seeds=SEEDS[: self.seeds],
             size=self.sizes[name],
             part=self.part,
             subwords=self.subwords,
@@ -192,17 +191,13 @@ class Plan:
         depth = " Both are tried at half their depth too." if len(self.depths) == 2 else ""
         about = (self.looked + self.cost(self.steps, self.seeds)) / 60
         about = about if self.minutes is None else min(self.minutes, about)
+        trained = "" if self.optimizer == "adamw" else f", both sides trained with {self.optimizer.capitalize()}"
         each = [f"{name} ({self.sizes[name]}) {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()]
         return (
             f"{self.variant} against {self.baseline}: {self.steps:,} steps of {self.batch_size} × {self.seq_len}, "
-            f"{self.seeds} seeds, a rate for each side{self.trained}.{depth}{self.uncertainty}\n"
+            f"{self.seeds} seeds, a rate for each side{trained}.{depth}{self.uncertainty}\n"
             f"A step takes: {', '.join(each)}. In all about {about:.1f} minutes."
         )
-
-    @property
-    def trained(self) -> str:
-        """The optimizer, in words, where it is not AdamW."""
-        return "" if self.optimizer == "adamw" else f", both sides trained with {self.optimizer.capitalize()}"
 
     @property
     def uncertainty(self) -> str:
@@ -378,14 +373,5 @@ def make_plan(sides: dict[str, Side], corpus: Corpus, asked: dict[str, Any]) -> 
     models = {name: model for name, model in models.items() if name in sides or name.removesuffix(", half") in depths}
     sizes = {name: f"{effective_parameters(model) / 1e6:.1f}M" for name, model in models.items()}
     seconds = seconds_per_step(models, corpus, seq_len, batch_size, asked["optimizer"])
-    looked = time.monotonic() - began
-    plan = Plan(
-        **{"steps": 0, "seeds": 0} | asked,
-        depths=depths,
-        seconds=seconds,
-        sizes=sizes,
-        looked=looked,
-        remarks=remarks,
-        rates={},
-    )
-    return plan.settled()
+    found: dict[str, Any] = {"depths": depths, "seconds": seconds, "sizes": sizes, "remarks": remarks, "rates": {}}
+    return Plan(**{"steps": 0, "seeds": 0} | asked | found, looked=time.monotonic() - began).settled()

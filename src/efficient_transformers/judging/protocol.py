@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-from ..support.checks import require, require_int
+from ..support.checks import require
 from ..training.loop import Optimizer
 from .recording import Record
 
@@ -44,14 +44,9 @@ class Entry:
         subwords: how many byte pairs the text is read as; None for characters.
         part: of the text that reported runs are scored on.
         blocks: how many blocks of 1,024 tokens every score is of.
-        seeds: of the reported runs.
         size: how many parameters it has, "0.8M" for example.
         optimizer: ``"adamw"`` or ``"muon"``.
         rate_of: an entry of the same model at another budget, whose tuned rate is taken.
-
-    Raises:
-        TypeError: if a number that counts is not an int.
-        ValueError: if one of these is below 1, or the budget is not longer than the warm-up.
     """
 
     name: str
@@ -64,20 +59,9 @@ class Entry:
     subwords: int | None = None
     part: Literal["test", "validation"] = "test"
     blocks: int
-    seeds: tuple[int, ...] = SEEDS
     size: str
     optimizer: Optimizer = "adamw"
     rate_of: Entry | None = None
-
-    def __post_init__(self) -> None:
-        for counted in ("steps", "seq_len", "batch_size", "blocks"):
-            require_int(counted, getattr(self, counted), at_least=1)
-        require(self.steps > self.warmup, "steps", self.steps, f"more than {self.warmup}, its warm-up")
-
-    @property
-    def warmup(self) -> int:
-        """Steps until the rate is at its peak."""
-        return max(1, self.steps // 10)
 
     @property
     def label(self) -> str:
@@ -91,7 +75,7 @@ class Entry:
             "steps": self.steps,
             "batch_size": self.batch_size,
             "seq_len": self.seq_len,
-            "warmup_steps": self.warmup,
+            "warmup_steps": max(1, self.steps // 10),
             "weight_decay": 0.1,
             "clip_norm": 1.0,
             "eval_every": self.steps,
@@ -121,10 +105,6 @@ class Trial:
     role: Role
     rate: float
     seed: int
-
-    def describe(self) -> Record:
-        """As :meth:`Entry.describe`."""
-        return self.entry.describe(self.rate, self.seed)
 
 
 def tried(entry: Entry, records: Iterable[Record], seed: int = TUNING_SEED) -> dict[float, float]:
@@ -160,9 +140,8 @@ def next_rates(entry: Entry, losses: dict[float, float]) -> list[float]:
     best = min(coarse, key=losses.__getitem__)
     if best in (coarse[0], coarse[-1]):
         few = len(coarse) < len(RATES) + MAX_EXTENSIONS
-        require(
-            few, f"the best rate of {entry.label!r}", best, f"one inside the grid {coarse}, which was extended often"
-        )
+        expected = f"one inside the grid {coarse}, which was extended often"
+        require(few, f"the best rate of {entry.label!r}", best, expected)
         return [best / 2 if best == coarse[0] else best * 2]
     return [rate for rate in (three_digits(best / 2**0.5), three_digits(best * 2**0.5)) if rate not in losses]
 

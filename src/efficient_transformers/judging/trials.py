@@ -43,7 +43,7 @@ def execute_trial(
         FloatingPointError: if a loss or a score of a reported run is not finite.
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    entry, run = trial.entry, trial.describe()
+    entry, run = trial.entry, trial.entry.describe(trial.rate, trial.seed)
     corpus = load_corpus(entry.corpus, subwords=entry.subwords)
     torch.manual_seed(trial.seed)
     model = build(entry.model, vocab_size=len(corpus.vocabulary), **run["options"])
@@ -69,17 +69,14 @@ def execute_trial(
         "validation": validation,
     }
     if trial.role == "reported":
-        first = trial.seed == entry.seeds[0]
-        record["test"] = test = scored(model, corpus, entry.part, entry.seq_len, targets, first)
+        record["test"] = test = scored(model, corpus, entry.part, entry.seq_len, targets)
         if None in (test["loss"], validation["loss"]):
             raise FloatingPointError(f"a score of {entry.label!r}, seed {trial.seed}, is not finite")
     return record | {"device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"} | environment()
 
 
-def scored(
-    model: nn.Module, corpus: Corpus, part: str, seq_len: int, targets: int, blocks: bool = False
-) -> dict[str, Any]:
-    """The score on a part of a corpus as JSON, with the losses of its blocks if asked for.
+def scored(model: nn.Module, corpus: Corpus, part: str, seq_len: int, targets: int) -> dict[str, Any]:
+    """The score on a part of a corpus as JSON.
 
     Of subwords it has the bytes of the targets too, since a loss per subword compares with no other vocabulary's.
     """
@@ -92,7 +89,7 @@ def scored(
     if corpus.vocabulary.unit == "subwords":
         starts = block_starts(len(tokens), found.targets, seq_len)
         result["bytes"] = sizes_of(tokens[starts[:, None] + torch.arange(BLOCK)].flatten(), corpus.vocabulary)[1]
-    return result | ({"blocks": [rounded(loss) for loss in found.blocks]} if blocks else {})
+    return result
 
 
 def rounded(value: float, digits: int = 4) -> float | None:

@@ -12,22 +12,21 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from .style import GREY, MODELS, WIDTH, styled
+from .style import GREY, MODELS, WIDTH, panel_grid, styled
 
 FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
 
 
 @styled
-def waist(factor: int, costs: Mapping[str, float], tokens: int = 24, *, window: int = 2, reach: int = 7) -> Figure:
-    """One layer on all tokens, six on windows, one on all tokens: a box for each vector, one window followed.
+def waist(factor: int, costs: Mapping[str, float]) -> Figure:
+    """One layer on 24 tokens, six on windows, one on all tokens: a box for each vector, one window followed.
 
-    Window ``j`` ends at token ``j * factor``. Arrows go from the tokens of ``window`` to it, and on to those that
-    read it. The axis begins ``reach`` places before the text, so that frames of several factors agree. Below are bars
-    of ``costs``, as shares of the first one.
+    Window ``j`` ends at token ``j * factor``, for a factor up to 8. Arrows go from the tokens of window 2 to it, and on
+    to those that read it. Below are bars of ``costs``, as shares of the first one.
     """
+    tokens, window, reach = 24, 2, 7  # the axis begins 7 places before the text, so that frames of all factors agree
     figure, (ax, below) = plt.subplots(2, 1, figsize=(WIDTH, 3.9), height_ratios=(2.9, 1), layout="constrained")
     n = (tokens - 1) // factor + 1
-    window = min(window, n - 1)
     end = window * factor
     read, readers = range(max(0, end - factor + 1), end + 1), range(end, min(tokens, end + factor))
     for y, lit in ((0, read), (2, readers)):
@@ -131,11 +130,9 @@ def who_sees_whom(down: Tensor, up: Tensor, k: int) -> Figure:
 @styled
 def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
     """Panels one above the other, each a quantity against the length on logarithmic axes, a line for each model."""
-    figure, axes = plt.subplots(
-        len(panels), 1, figsize=(WIDTH, 2.6 * len(panels)), sharex=True, squeeze=False, layout="constrained"
-    )
+    figure, axes = panel_grid(len(panels), 2.6, columns=1, sharex=True)
     looks = ((*MODELS["transformer"], "-"), (*MODELS["transformer"], "--"), (*MODELS["hourglass"], "-"))
-    for ax, (title, lines) in zip(axes[:, 0], panels.items(), strict=True):
+    for ax, (title, lines) in zip(axes, panels.items(), strict=True):
         for (label, values), (color, marker, line) in zip(lines.items(), looks, strict=False):
             ax.plot(lengths, values, color=color, ls=line, marker=marker, markersize=5, label=label)
         ax.set(xscale="log", yscale="log", ylabel=title)
@@ -143,6 +140,6 @@ def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Seq
         ax.minorticks_off()
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter("{x:g}")
-    axes[-1, 0].set_xlabel("length")
-    axes[0, 0].legend()
+    axes[-1].set_xlabel("length")
+    axes[0].legend()
     return figure

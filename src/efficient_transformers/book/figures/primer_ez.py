@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from .style import COLORS, GREY, NEW, PLAIN, WIDTH, nth_color, styled
-
-
-def show_characters(ax: Axes, text: str) -> None:
-    """The characters of a text as the ticks of an axis, a space as an open box."""
-    ax.set_xticks(range(len(text)), [{" ": "␣", "\n": "¶"}.get(c, c) for c in text])
-    ax.tick_params(length=0)
+from .style import COLORS, GREY, NEW, PLAIN, WIDTH, nth_color, panel_grid, styled
 
 
 @styled
@@ -31,8 +24,8 @@ def glimpses(text: str, rows: Mapping[str, int]) -> Figure:
             of them are those of the last place.
     """
     T, last = len(text), text[-1]
-    figure, axes = plt.subplots(len(rows), 1, figsize=(WIDTH, 1.45 * len(rows)), layout="constrained", squeeze=False)
-    for ax, (title, width), name in zip(axes[:, 0], rows.items(), ("baseline", "Primer EZ"), strict=False):
+    figure, axes = panel_grid(len(rows), 1.45, columns=1)
+    for ax, (title, width), name in zip(axes, rows.items(), ("baseline", "Primer EZ"), strict=False):
         alike = {
             t: [t - j for j in range(width) if text[t - j] == text[T - 1 - j]]
             for t in range(width - 1, T)
@@ -84,8 +77,8 @@ def worked_example(
     axes[-1].yaxis.set_major_locator(MaxNLocator(integer=True))
     axes[-1].legend(ncols=len(scores), loc="upper left")
     for ax in axes:
-        show_characters(ax, text)
-        ax.tick_params(labelbottom=True)
+        ax.set_xticks(range(len(text)), list(text.replace(" ", "␣")))
+        ax.tick_params(length=0, labelbottom=True)
     return figure
 
 
