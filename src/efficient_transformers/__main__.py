@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import inspect
 import io
 import math
@@ -366,20 +365,8 @@ def add_arguments(parser: argparse.ArgumentParser, described: Callable[..., Any]
         elif get_origin(kind) is Literal:
             options["choices"] = get_args(kind)
         else:
-            options |= {"type": ascii_digits(kind), "metavar": kind.__name__.upper()}
+            options |= {"type": kind, "metavar": kind.__name__.upper()}
         parser.add_argument(f"--{name.replace('_', '-')}", help=text, **options)
-
-
-def ascii_digits(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    """``int`` or ``float`` for the digits from 0 to 9 alone: Python also takes other scripts', and full-width ones."""
-    if kind not in (int, float):
-        return kind
-
-    @functools.wraps(kind, updated=())
-    def read(text: str) -> Any:
-        return kind(text.encode("ascii"))
-
-    return read
 
 
 def fill(described: Callable[..., Any], values: dict[str, Any]) -> Any:

@@ -265,25 +265,19 @@ class LinearUpSampling(nn.Module):
 
     def __init__(self, k: int, d_model: int) -> None:
         super().__init__()
-        self.layer = resampling.LinearUpSampling(d_model, k)
+        self.layer: Any = resampling.LinearUpSampling(d_model, k)
 
     def forward(self, x: Tensor, x_short: Tensor) -> Tensor:
         return sequence_first(self.layer, x, x_short) - x  # which the hourglass adds
 
 
-class AttentionBasedUpSampling(nn.Module):
+class AttentionBasedUpSampling(LinearUpSampling):
     """The book's, from a linear one on, in the place of :class:`NaiveUpSampling`."""
 
     def __init__(self, k: int, n_heads: int, d_model: int, d_ff: int) -> None:
-        super().__init__()
-        expand, feed_forward = (
-            resampling.LinearUpSampling(d_model, k),
-            transformer.FeedForward(d_model, d_ff, nn.ReLU()),
-        )
-        self.layer = resampling.AttentionBasedUpSampling(expand, n_heads, feed_forward)
-
-    def forward(self, x: Tensor, x_short: Tensor) -> Tensor:
-        return sequence_first(self.layer, x, x_short) - x  # which the hourglass adds
+        super().__init__(k, d_model)
+        feed_forward = transformer.FeedForward(d_model, d_ff, nn.ReLU())
+        self.layer = resampling.AttentionBasedUpSampling(self.layer, n_heads, feed_forward)
 
 
 class HourGlass(Loading):

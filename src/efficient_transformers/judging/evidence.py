@@ -115,10 +115,6 @@ class Comparison:
         verdict = "" if self.told_apart else ", not told apart"
         return f"{self.mean:+.3f}  [{self.low:+.3f}, {self.high:+.3f}]{verdict}"
 
-    def short(self) -> str:
-        """The mean ± half of the interval, with * where the pair is not told apart, for tables of many columns."""
-        return f"{self.mean:+.3f} ± {(self.high - self.low) / 2:.3f}{'' if self.told_apart else ' *'}"
-
 
 def standard_error(spread: float, seeds: int, rate_error: float) -> float:
     r""":math:`\sqrt{s^2 / n + 2 r^2}`: of a mean over ``seeds``, and of the rates of both sides.
@@ -154,7 +150,7 @@ def compare(pairs: Mapping[str, tuple[Losses, Losses]], *, rate_error: float = R
     spread, freedom = pooled_spread(list(differences.values()))
     means = {name: statistics.fmean(values) for name, values in differences.items()}
     errors = {name: standard_error(spread, len(values), rate_error) for name, values in differences.items()}
-    raw = {name: _p_value(means[name], errors[name], freedom) for name in pairs}
+    raw = {name: 2 * float(stats.t.sf(abs(means[name]) / errors[name], freedom)) for name in pairs}
     corrected = dict(zip(pairs, holm(list(raw.values())), strict=True))
     found, divisor = {}, len(pairs)
     for name in sorted(pairs, key=raw.__getitem__):
@@ -166,12 +162,6 @@ def compare(pairs: Mapping[str, tuple[Losses, Losses]], *, rate_error: float = R
         )
         divisor -= apart
     return {name: found[name] for name in pairs}
-
-
-def _p_value(mean: float, error: float, freedom: int) -> float:
-    from scipy import stats  # heavy libraries are imported where they are used
-
-    return 2 * float(stats.t.sf(abs(mean) / error, freedom))
 
 
 def regrouped(
@@ -214,11 +204,7 @@ def regrouped(
 
 def _with_own_spreads(pairs: Mapping[str, tuple[Losses, Losses]], rate_error: float) -> dict[str, bool]:
     """Which pairs are told apart by Student's test of each alone, corrected by Holm's method."""
-    p_values = []
-    for sides in pairs.values():
-        values = paired(*sides)
-        spread, freedom = pooled_spread([values])
-        p_values.append(_p_value(statistics.fmean(values), standard_error(spread, len(values), rate_error), freedom))
+    p_values = [compare({"": sides}, rate_error=rate_error)[""].p for sides in pairs.values()]
     return {name: p <= LEVEL for name, p in zip(pairs, holm(p_values), strict=True)}
 
 

@@ -33,6 +33,7 @@ from ..training.evaluation import BLOCK, block_starts
 from ..training.loop import Optimizer, TrainingConfig, train
 from ..training.runs import require_room
 from . import screening
+from .evidence import LEVEL
 from .protocol import RATES, SEEDS, Entry
 from .side import Side
 
@@ -206,13 +207,10 @@ class Plan:
             return ""
         from scipy import stats  # heavy libraries are imported where they are used
 
-        alpha = 0.05 / QUESTIONS  # Holm's method asks this of the first
-
-        def width(seeds: int) -> float:
-            return float(stats.t.ppf(1 - alpha / 2, QUESTIONS * (seeds - 1))) / math.sqrt(seeds)
-
-        times = width(self.seeds) / width(len(SEEDS))
-        wider = f" An interval is up to {times:.1f} times as wide as with {len(SEEDS)} seeds."
+        alpha = LEVEL / QUESTIONS  # Holm's method asks this of the first
+        freedoms = ((n, QUESTIONS * (n - 1)) for n in (self.seeds, len(SEEDS)))
+        ours, all_of_them = (stats.t.ppf(1 - alpha / 2, freedom) / math.sqrt(n) for n, freedom in freedoms)
+        wider = f" An interval is up to {ours / all_of_them:.1f} times as wide as with {len(SEEDS)} seeds."
         return wider + ("" if self.seeds >= VERDICT_SEEDS else f" No verdict: that takes {VERDICT_SEEDS} seeds.")
 
 

@@ -18,7 +18,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
@@ -26,7 +26,7 @@ from ..layers.family import parameter_count
 from ..models import saving
 from ..models.language_model import LanguageModel, build_model
 from ..models.pretrained import locate, pretrained_names
-from ..support.checks import require, require_int, require_known
+from ..support.checks import require
 from ..support.files import PARTIAL, locked, reason, remove_partial, shortened, sync, write_text
 from .checkpoint import Checkpoints
 from .corpus import NAMES, Corpus
@@ -67,16 +67,6 @@ class RunPlan:
     directory: str
     init: str | None
     checkpoint_every: int
-
-    def __post_init__(self) -> None:
-        described = isinstance(self.model, dict) and {"name", "vocab_size"} <= set(self.model)
-        require(described, "model", self.model, "the arguments of build_model, with name and vocab_size")
-        for name in ("corpus", "directory"):
-            require(isinstance(getattr(self, name), str), name, getattr(self, name), "a string")
-        require(self.init is None or isinstance(self.init, str), "init", self.init, "a string, or None")
-        if self.tokens is not None:
-            require_known("tokens", self.tokens, get_args(Unit))
-        require_int("checkpoint_every", self.checkpoint_every, at_least=1)
 
     @classmethod
     def read(cls, folder: Path) -> RunPlan:

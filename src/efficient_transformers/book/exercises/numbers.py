@@ -52,7 +52,11 @@ class Numbers:
     def judge(self, *answer: Any) -> None:
         """Raise :class:`WrongAnswerError`, with what is wrong, unless the numbers are right."""
         given = [as_number(field.what, got) for field, got in zip(self.fields, answer, strict=True)]
-        wrong = [i for i, (field, x) in enumerate(zip(self.fields, given, strict=True)) if not self.is_right(field, x)]
+        wrong = [
+            i
+            for i, (field, x) in enumerate(zip(self.fields, given, strict=True))
+            if abs(x - field.right) > field.tolerance
+        ]
         if not wrong:
             return
         place = wrong[0]
@@ -61,10 +65,6 @@ class Numbers:
             pairs = zip(mistake.numbers, given, strict=True)
             expect(not all(abs(a - b) <= mistake.tolerance for a, b in pairs), mistake.told.format(**values))
         expect(False, self.fields[place].otherwise.format(**values))
-
-    @staticmethod
-    def is_right(field: Field, x: float) -> bool:
-        return abs(x - field.right) <= field.tolerance
 
 
 class Question(NamedTuple):

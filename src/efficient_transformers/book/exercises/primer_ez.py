@@ -148,17 +148,6 @@ def differencer(answer: Any) -> str:
     return f"tokens 0 to 2 are the constant again, and tokens 3 to 5 are {rest}: the 5 has left the window of three"
 
 
-def as_letters(text: str) -> Tensor:
-    """``[1, seq, 3]``: which character is a t, an h, an e."""
-    return torch.tensor([[[float(c == letter) for letter in LETTERS] for c in text]])
-
-
-def contributions(x: Tensor, kernels: Sequence[Tensor]) -> Tensor:
-    """What each letter adds to the score of each character with the last one: ``[seq, 3]``."""
-    q, k = (convolution(x, kernel)[0] for kernel in kernels)
-    return k * q[-1]
-
-
 @exercise("2.4")
 def what_follows(answer: Any) -> str:
     """Kernels of queries and of keys, with which the last e looks at the character after an earlier `the`."""
@@ -171,7 +160,9 @@ def what_follows(answer: Any) -> str:
     expect(shapes == [(3, 3), (3, 3)], f"the kernels have the shapes {shapes}; {expected}")
     scores = torch.zeros(0)
     for text in ("the cat the", "the sea the", "a tea, the man the", "the hat the"):
-        parts = contributions(as_letters(text), kernels)  # (T, 3)
+        x = torch.tensor([[[float(c == letter) for letter in LETTERS] for c in text]])  # (1, T, 3)
+        q, k = (convolution(x, kernel)[0] for kernel in kernels)
+        parts = k * q[-1]  # (T, 3): what each letter adds to the score of each character with the last one
         scores = parts.sum(1)
         right = text.index("the") + 3
         top = [i for i in range(len(text)) if scores[i] == scores.max()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -209,18 +209,11 @@ def by_frequencies(answer: Any) -> str:
     )
 
 
-class Frozen(NamedTuple):
-    """How far the kernels of a model and all else have moved in a training."""
-
-    kernels: float
-    rest: float
-
-
-def moved(model: Mapping[str, Tensor], start: nn.Module) -> Frozen:
+def moved(model: Mapping[str, Tensor], start: nn.Module) -> tuple[float, float]:
     """By how much parameters differ from those of the start: the largest change of a kernel, the least of another."""
     names = {f"{name}.weight" for name, m in start.named_modules() if isinstance(m, CausalDepthwiseConv)}
     changes = {name: (model[name] - p).abs().max().item() for name, p in start.named_parameters()}
-    return Frozen(max(changes[n] for n in names), min(change for n, change in changes.items() if n not in names))
+    return max(changes[n] for n in names), min(change for n, change in changes.items() if n not in names)
 
 
 @exercise("3.6", takes="model, corpus, config")
@@ -233,13 +226,13 @@ def kernels_that_never_learn(answer: Answer) -> str:
         dict(model.named_parameters()).keys() == dict(start.named_parameters()).keys(),
         "the model has other parameters than before: leave its kernels where they are, and keep them from learning",
     )
-    set_anew = moved(first, start).kernels
+    set_anew, _ = moved(first, start)
     kept = f"a kernel's weight is set to another one, {set_anew:.3f} away, before the training: keep them as they start"
     expect(set_anew == 0, kept)
-    found = moved(dict(model.named_parameters()), start)
+    kernels, rest = moved(dict(model.named_parameters()), start)
     late = "freeze the kernels of all layers before the training, with requires_grad_(False)"
-    expect(found.kernels == 0, f"a kernel's weight has moved by {found.kernels:.3f}: {late}")
-    expect(found.rest > 0, "more than the kernels is frozen: everything else is to learn")
+    expect(kernels == 0, f"a kernel's weight has moved by {kernels:.3f}: {late}")
+    expect(rest > 0, "more than the kernels is frozen: everything else is to learn")
     expect_change(model, make, lambda _: None, [])
     changed, usual = result(answer, make), trained(make)
     without = trained(partial(make, convolve=""))

@@ -7,10 +7,9 @@ smaller than 9 pixels. Panels stand two to a row, ticks are thinned and not shru
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -55,19 +54,7 @@ WIDTH = 5.6  # inches
 EM = 12 / 72  # the height of a line of text without its spacing, in inches; a letter is about half as wide
 STYLE = Path(__file__).parents[1] / "book.mplstyle"
 fontManager.addfont(STYLE.with_name("book-sans.ttf"))  # the letters of the site
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Draw in the book's style, and leave the user's as it is."""
-
-    @wraps(draw)
-    def in_style(*args: P.args, **kwargs: P.kwargs) -> R:
-        with plt.style.context(STYLE):
-            return draw(*args, **kwargs)
-
-    return in_style
+styled = plt.style.context(STYLE)  # a decorator: draws in the book's style, and leaves the user's as it is
 
 
 def nth_color(i: int) -> str:

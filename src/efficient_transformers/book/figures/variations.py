@@ -16,7 +16,7 @@ from torch import Tensor
 from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, fixed_ticks, nth_color, panel_grid, styled
 
 PRIMER = COLORS["Primer EZ"]
-BETTER, WORSE, OPEN = nth_color(0), nth_color(1), GREY  # no model's colors: a model may be better or worse
+OPEN = GREY
 
 
 @styled
