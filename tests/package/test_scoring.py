@@ -1,8 +1,6 @@
-"""Scores: the same targets for every context, each with half a context before it, and an error that blocks give."""
+"""Scores: the same targets for every context, each with half a context before it."""
 
 from __future__ import annotations
-
-import math
 
 import pytest
 import torch
@@ -11,7 +9,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from efficient_transformers import build_model
-from efficient_transformers.training.evaluation import BLOCK, Score, block_starts, score
+from efficient_transformers.training.evaluation import BLOCK, block_starts, score
 
 TEXT = torch.randint(7, (20_000,), generator=torch.Generator().manual_seed(1))
 
@@ -89,13 +87,6 @@ def test_a_device_without_float64_can_score(monkeypatch):
         torch.zeros(2, device="meta").double()
     with Single():
         assert score(model, TEXT, seq_len=64, at_least=1).loss == 0
-
-
-def test_the_standard_error_is_that_of_the_mean_of_blocks():
-    found = Score([1.0, 2.0, 4.0], 3 * BLOCK)
-    assert found.loss == pytest.approx(7 / 3)
-    assert found.standard_error == pytest.approx(math.sqrt(((4 / 3) ** 2 + (1 / 3) ** 2 + (5 / 3) ** 2) / 2 / 3))
-    assert Score([1.0], BLOCK).standard_error == 0
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ Data flows from the bottom to the top, as in the papers, and each drawing is as 
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
@@ -45,9 +47,10 @@ class Sketch:
         style = {"arrowstyle": "-|>", "lw": 1, "shrinkA": 0, "shrinkB": 0, "color": "black", "mutation_scale": 9}
         self.ax.annotate("", points[-1], points[-2], arrowprops=style, zorder=0)
 
-    def up(self, x: float, y: float, gap: float = STEP) -> None:
-        """An arrow to the box at ``(x, y)`` from the one below."""
-        self.line((x, y - gap + 0.22), (x, y - 0.22))
+    def above(self, at: Point, label: str, count: int = 0, gap: float = STEP, **look: Any) -> None:
+        """A box, and an arrow to it from the one below."""
+        self.line((at[0], at[1] - gap + 0.22), (at[0], at[1] - 0.22))
+        self.box(at, label, count, **look)
 
     def sign(self, at: Point, sign: str) -> None:
         """What is done where two lines meet."""
@@ -95,20 +98,17 @@ def draw_layer(layer: TransformerLayer) -> Figure:
     if convolved:
         y += STEP
         for x, name in zip(columns, ("conv_q", "conv_k", "conv_v"), strict=True):
-            sketch.box((x, y), name, parameter_count(getattr(attention, name)), new=True)
-            sketch.up(x, y)
+            sketch.above((x, y), name, parameter_count(getattr(attention, name)), new=True)
     y += STEP
     for x in columns[:2]:
-        sketch.box((x, y), "rotate")
-        sketch.up(x, y)
+        sketch.above((x, y), "rotate")
     sketch.line((right, y - STEP + 0.22), (right, y + STEP - 0.22))
     y += STEP
     for x in columns[:2]:
-        sketch.up(x, y)
+        sketch.line((x, y - STEP + 0.22), (x, y - 0.22))
     sketch.box((middle, y), "causal attention", width=right - left + 1.3)
     y += STEP
-    sketch.up(middle, y)
-    sketch.box((middle, y), "output", parameter_count(attention.output))
+    sketch.above((middle, y), "output", parameter_count(attention.output))
     sketch.leave(middle, y)
     y += STEP + 0.4
     sketch.enter(middle, y)
@@ -121,8 +121,7 @@ def draw_layer(layer: TransformerLayer) -> Figure:
         (feed_forward.down, "down", False),
     ):
         y += STEP
-        sketch.up(middle, y)
-        sketch.box((middle, y), label, parameter_count(part) if part is not None else 0, new=new)
+        sketch.above((middle, y), label, parameter_count(part) if part is not None else 0, new=new)
     sketch.leave(middle, y)
     return sketch.under(y + 1.0)
 
@@ -137,22 +136,17 @@ def draw_block(block: GMLPBlock) -> Figure:
     sketch.box((second, y), "norm", parameter_count(block.norm))
     split = y + STEP / 2
     y += STEP
-    sketch.up(second, y)
-    sketch.box((second, y), "up", parameter_count(block.up))
+    sketch.above((second, y), "up", parameter_count(block.up))
     y += STEP
-    sketch.up(second, y)
-    sketch.box((second, y), "GELU")
+    sketch.above((second, y), "GELU")
     fork = y + STEP / 2
     y += STEP + 0.2
-    sketch.up(second, y, STEP + 0.2)
     norm = y
-    sketch.box((second, y), "norm", parameter_count(gate.norm))
+    sketch.above((second, y), "norm", parameter_count(gate.norm), gap=STEP + 0.2)
     y += STEP
-    sketch.up(second, y)
-    sketch.box((second, y), "W, along tokens", gate.weight.numel(), new=True, width=1.5)
+    sketch.above((second, y), "W, along tokens", gate.weight.numel(), new=True, width=1.5)
     y += STEP
-    sketch.up(second, y)
-    sketch.box((second, y), "+ b", gate.bias.numel())
+    sketch.above((second, y), "+ b", gate.bias.numel())
     y += STEP
     product = y - 0.1
     if block.attention is not None:

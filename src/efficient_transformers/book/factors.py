@@ -87,7 +87,10 @@ def factor(reference: Mapping[int, Losses], curve: Mapping[int, Losses]) -> Fact
                 break
         else:
             continue
-        residuals = [residual for losses in groups for residual in _residuals(losses)]
+        residuals = []
+        for losses in groups:  # as large as those from the true mean are expected to be
+            mean, scale = statistics.fmean(losses.values()), math.sqrt(len(losses) / (len(losses) - 1))
+            residuals += [(loss - mean) * scale for loss in losses.values()]
         generator, found = random.Random(0), []
         for _ in range(DRAWS):
             theirs, first, second = (
@@ -100,9 +103,3 @@ def factor(reference: Mapping[int, Losses], curve: Mapping[int, Losses]) -> Fact
         reached = a * (b / a) ** ((means[a] - loss) / (means[a] - means[b]))
         return Factor(steps / reached, statistics.stdev(found), sum(len(losses) - 1 for losses in groups), steps)
     return None
-
-
-def _residuals(losses: Losses) -> list[float]:
-    """Losses less their mean, as large as those from the true mean are expected to be."""
-    mean, count = statistics.fmean(losses.values()), len(losses)
-    return [(loss - mean) * math.sqrt(count / (count - 1)) for loss in losses.values()]

@@ -21,7 +21,7 @@ from typing import Any, get_args
 import matplotlib.pyplot as plt
 import yaml
 
-from ..judging.evidence import RATE_ERROR, Comparison, Losses, Word, compare, regrouped, signed, word_for
+from ..judging.evidence import RATE_ERROR, Comparison, Word, compare, regrouped, signed, word_for
 from ..judging.recording import read_records, results
 from ..support.checks import require, require_known
 from .figures.charts import strips
@@ -40,7 +40,7 @@ class Model:
 
     name: str
     rate: float
-    losses: Losses
+    losses: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -94,15 +94,13 @@ def written() -> dict[str, Any]:
 def reported() -> dict[Key, Model]:
     """The models of all runs that were reported, by entry."""
     models: dict[Key, Model] = {}
-    losses: dict[Key, dict[int, float]] = {}
     for path in sorted(results("recorded").glob("*.jsonl")):
         for record in read_records(path):
             if record.get("role") == "reported":
                 run, score = record["run"], record.get("test") or record["validation"]
                 key, training = (record.get("protocol", 1), run["label"]), run["training"]
-                of = losses.setdefault(key, {})
-                of[training["seed"]] = score["loss"]
-                models[key] = Model(model_name(record), training["learning_rate"], of)
+                model = models.setdefault(key, Model(model_name(record), training["learning_rate"], {}))
+                model.losses[training["seed"]] = score["loss"]
     return models
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -251,9 +250,8 @@ def seconds_per_step(
             try:
                 seconds = train(model, corpus, config, show_progress=False)[-1]["seconds"] / steps
             except FloatingPointError as error:
-                which, step, loss = re.findall(r"the (\w+) loss of step (\d+) is (\w+)", str(error))[0]
-                said = f"the {which} loss of the {name} is {loss} in step {steps * number + int(step)} of its training"
-                raise FloatingPointError(f"{said}, at a rate so small that it learns nothing") from error
+                said = f"the {name} breaks down at a rate so small that it learns nothing, {steps * number} steps on"
+                raise FloatingPointError(f"{said}: {error}") from error
             if number > 0:  # the first round fills caches
                 found[name].append(seconds)
     return {name: statistics.median(times) for name, times in found.items()}
@@ -286,7 +284,8 @@ def look_first(
             remarks += noticed if name == "variant" else []
     for name in [name for name in models if name.endswith(", half")]:
         side = name.removesuffix(", half")
-        if not screening.is_smaller(models[name], models[side], seq_len):
+        costs = (effective_parameters, partial(screening.multiply_adds_of, seq_len=seq_len))
+        if not any(cost(models[name]) < cost(models[side]) for cost in costs):
             remarks.append(
                 f"The {side} is as large with half the layers: n_layers does nothing, and the half is left out."
             )
@@ -320,10 +319,6 @@ def new_model(side: Side, vocab_size: int, seq_len: int) -> nn.Module:
         torch.manual_seed(seed)
         models.append(side.make(vocab_size, seq_len))
         require_module(what, models[-1])
-        places = [{p.data_ptr() for p in model.parameters()} for model in models[-2:]]
-        new = len(places) == 1 or not places[0] & places[1]
-        expected = "new weights with each call, since each run starts from them"
-        require(new, what, "a model with the weights of the one before", expected)
         starts.append([p.detach().clone() for p in models[-1].parameters()])
     another, first, again = starts
     drawn = [(a, b) for a, b in zip(another, first, strict=False) if a.numel() > 1 and a.min() < a.max()]  # no zeros
@@ -331,7 +326,7 @@ def new_model(side: Side, vocab_size: int, seq_len: int) -> nn.Module:
     expected = "other weights with another seed, or the spread over seeds is too small: PyTorch's seed is set for it"
     other = 2 * same < sum(theirs.numel() for _, theirs in drawn)
     require(other, what, "a model most of whose weights are the same with the seeds 0 and 1", expected)
-    expected = "weights that PyTorch's seed decides, whatever was made, trained or drawn before"
+    expected = "new ones, which PyTorch's seed decides, whatever was made, trained or drawn before"
     decided = all(map(torch.equal, first, again))
     require(decided, what, "a model of other weights when it is made again with the same seed", expected)
     return models[-1]

@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..layers.leaks import EXACT
-from ..models.cost import effective_parameters, multiply_adds
+from ..models.cost import multiply_adds
 from ..support.checks import require
 from ..training.loop import parameter_groups
 
@@ -73,9 +73,3 @@ def apart(what: str, ours: float, theirs: float) -> list[str]:
         return [f"{ours:,.0f} {what} against none"] if ours else []
     share = ours / theirs - 1
     return [f"{abs(share):.0%} {'more' if share > 0 else 'fewer'} {what}"] if abs(share) > APART else []
-
-
-def is_smaller(model: nn.Module, other: nn.Module, seq_len: int) -> bool:
-    """Whether a model has fewer parameters or takes fewer multiply-adds than another, as one of half the depth does."""
-    fewer = effective_parameters(model) < effective_parameters(other)
-    return fewer or multiply_adds_of(model, seq_len) < multiply_adds_of(other, seq_len)

@@ -18,7 +18,7 @@ from torch import nn
 from ..models.cost import effective_parameters
 from ..support.checks import require
 from ..training.corpus import Corpus, load_corpus
-from ..training.evaluation import BLOCK, block_starts, score, sizes_of
+from ..training.evaluation import BLOCK, score
 from ..training.execution import Execution
 from ..training.loop import TrainingConfig, train
 from .protocol import Trial
@@ -76,20 +76,12 @@ def execute_trial(
 
 
 def scored(model: nn.Module, corpus: Corpus, part: str, seq_len: int, targets: int) -> dict[str, Any]:
-    """The score on a part of a corpus as JSON.
-
-    Of subwords it has the bytes of the targets too, since a loss per subword compares with no other vocabulary's.
-    """
+    """The score on a part of a corpus as JSON."""
     tokens = getattr(corpus, part)
     require(tokens is not None, "corpus", corpus.name, f"a corpus with a {part} text")
     room = len(tokens) - 2 * BLOCK  # Tiny Shakespeare's validation text is shorter than the sample
     found = score(model, tokens, seq_len=seq_len, at_least=min(targets, room))
-    result = {"part": part, "loss": rounded(found.loss, 5), "targets": found.targets}
-    result["standard_error"] = rounded(found.standard_error, 5)
-    if corpus.vocabulary.unit == "subwords":
-        starts = block_starts(len(tokens), found.targets, seq_len)
-        result["bytes"] = sizes_of(tokens[starts[:, None] + torch.arange(BLOCK)].flatten(), corpus.vocabulary)[1]
-    return result
+    return {"part": part, "loss": rounded(found.loss, 5), "targets": found.targets}
 
 
 def rounded(value: float, digits: int = 4) -> float | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,11 +37,7 @@ def is_number(value: Any) -> bool:
 def require_number(argument: str, value: Any) -> None:
     """Raise TypeError unless ``value`` is a number, and ValueError unless it is finite as a float."""
     require(is_number(value), argument, value, "a number", TypeError)
-    try:
-        finite = math.isfinite(value)
-    except OverflowError:  # an int of more than 308 digits
-        finite = False
-    require(finite, argument, value, "a finite number")
+    require(abs(value) <= sys.float_info.max, argument, value, "a finite number")
 
 
 def require_seed(argument: str, value: Any) -> None:

@@ -117,12 +117,6 @@ class Score:
         """The mean loss, in nats per token."""
         return sum(self.blocks) / len(self.blocks)
 
-    @property
-    def standard_error(self) -> float:
-        """Of the loss, as if blocks were independent (:func:`.evidence.sampling_error`); 0 for a single block."""
-        blocks = torch.tensor(self.blocks, dtype=torch.float64)
-        return float(blocks.std() / len(blocks) ** 0.5) if len(blocks) > 1 else 0.0
-
 
 def block_starts(length: int, at_least: int, seq_len: int) -> Tensor:
     """The first target of each block, int64 ``[blocks]``, spread evenly over a text of ``length`` tokens.

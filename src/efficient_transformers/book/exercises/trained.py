@@ -68,12 +68,6 @@ def loss(logits: Tensor, targets: Tensor) -> float:
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
 
 
-def last_batch(config: TrainingConfig) -> Tensor:
-    """The targets of the last training batch."""
-    generator = torch.Generator().manual_seed(config.seed)
-    return [text().batch(config.batch_size, config.seq_len, generator) for _ in range(config.steps)][-1][1]
-
-
 def probe(answer: Answer, make: Make) -> Probe:
     """Let the reader train for three steps; raise unless the model was trained, and the loss is the validation's."""
     model, config, outputs, start = make(), run(PROBE, eval_batches=2), list[Tensor](), dict[str, Tensor]()
@@ -99,10 +93,11 @@ def probe(answer: Answer, make: Make) -> Probe:
     value, found = as_number("what you return", got), validation_loss(model, config)
     if abs(value - found) > 1e-3:
         said = f"you return {value:.3f}; the validation loss of the model that your function leaves is {found:.3f}"
-        reason = "read it after the change and the training"
+        reason, generator = "read it after the change and the training", torch.Generator().manual_seed(config.seed)
+        *_, (_, targets) = (text().batch(config.batch_size, config.seq_len, generator) for _ in range(config.steps))
         if abs(value - untrained) < 1e-3:
             reason = "yours is that of the first record, before the first step; the last record is `[-1]`"
-        elif abs(value - loss(outputs[-1], last_batch(config))) < 1e-3:
+        elif abs(value - loss(outputs[-1], targets)) < 1e-3:
             reason = "yours is the loss of the last training batch, `train_loss`"
         expect(False, f"{said}: {reason}")
     return Probe(model, outputs[0], start)

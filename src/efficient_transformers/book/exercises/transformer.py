@@ -19,11 +19,6 @@ from .numbers import QUESTIONS, Numbers, Question, one_number
 from .trained import SEQ_LEN, Answer, against, fresh, probe, reads, result, same_function, text, trained
 
 
-def seen_by(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
-    """Which tokens each output of an attention depends on, whose queries, keys and values are its input: ``[T, T]``."""
-    return dependence(lambda x: attend(x, x, x), drawn(0, 1, 6, 4))
-
-
 @exercise("1.1", takes="q, k, v")
 def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> str:
     """Attention without a leak."""
@@ -46,13 +41,13 @@ def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> str:
         ),
         "the products are not divided by the root of K": attend(scores * K**0.5, future),
     }
-    got = answer(q, k, v)
+    got, reads = answer(q, k, v), partial(dependence, lambda x: answer(x, x, x), drawn(0, 1, 6, 4))
     hides_itself = isinstance(got, Tensor) and got.shape == v.shape and bool(got[..., 0, :].isnan().all())
     nothing = "token 0 sees nothing, not even itself, so its weights are 0/0: the sum in (1.1) ends at t"
     expect(not hides_itself, nothing)
     right = attend(scores, future)
     if getattr(got, "shape", None) == v.shape and not any(close(got, known) for known in (right, *mistakes.values())):
-        no_leak("your attention", seen_by(answer))
+        no_leak("your attention", reads())
     expect_equal("your output", got, right, mistakes)
     far = torch.cat([k[..., :-1, :], 1e4 * q[..., :1, :]], dim=-2)  # token 0 would read the last key and no other
     late = attend(q @ far.mT / q.shape[-1] ** 0.5, future)
@@ -67,7 +62,7 @@ def mask(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> str:
         "a low score is not a weight of 0: where what a token may see scores lower still, the future gets the weight; "
         "its score must be -inf",
     )
-    no_leak("your attention", seen_by(answer))
+    no_leak("your attention", reads())
     left = (q @ far.mT / K**0.5).softmax(-1)[..., 0, 0].max().item()  # of token 0's weight, with the mask too late
     return (
         "no output knows its future. With the mask after the softmax, one large key at the end takes the weight that "

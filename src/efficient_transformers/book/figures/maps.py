@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -23,15 +22,14 @@ def leak_maps(maps: Mapping[str, Tensor]) -> Figure:
     figure, axes = panel_grid(len(maps), 2.8 if len(maps) > 1 else 3.6)
     across = WIDTH / min(2, len(maps)) - 0.6
     colors = ListedColormap([CLEAR, PAST, FUTURE])
-    leak = False
     for i, (ax, (title, values)) in enumerate(zip(axes, maps.items(), strict=True)):
         depends = values > 0
-        kind = depends.int() + (depends & torch.ones_like(depends).triu(1)).int()
-        leak = leak or bool((kind == 2).any())
+        kind = depends.int() + depends.int().triu(1)
         T = len(values)
         ax.imshow(kind.numpy(), cmap=colors, vmin=0, vmax=2)
         number(ax, T, min(across, 2.0) / T)
         ax.set(title=fold(title, across), xlabel="input position", ylabel="output position" if i % 2 == 0 else "")
+    leak = any((values.triu(1) > 0).any() for values in maps.values())
     entries = {"reads this input": Patch(fc=PAST)} | ({"reads its future: a leak": Patch(fc=FUTURE)} if leak else {})
     legend_above(figure, entries)
     return figure
