@@ -3,3 +3,5 @@
 # ruff: noqa: F401 - a chapter's module registers its checks
 from . import gmlp, head_to_head, hourglass, primer_ez, transformer, variations, your_own
 from .checking import CHECKS, check
+
+__all__ = ["CHECKS", "check"]
