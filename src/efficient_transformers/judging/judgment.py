@@ -59,11 +59,10 @@ class Judgment:
     comparisons: dict[str, Comparison]
     verdicts: dict[str, str]
 
-    def _repr_markdown_(self) -> str:
-        return self.card
-
     def __repr__(self) -> str:
         return self.card
+
+    _repr_markdown_ = __repr__
 
     @cached_property
     def card(self) -> str:
