@@ -6,7 +6,7 @@ PAGES = _config.yml _toc.yml CHANGELOG.md $(shell find src book notebooks single
 NAME = $(word 2,$(MAKECMDGOALS))
 URL ?= $(error give the address: make repository URL=https://github.com/owner/name)
 
-.PHONY: help book page check lab offline linkcheck lint quick package test test-lab test-long notebooks benchmarks
+.PHONY: help book page check lab linkcheck lint quick package test test-lab test-long notebooks benchmarks
 .PHONY: bench gpu serve single pictures workflows audit clean repository requirements
 
 help:                       ## list the targets
@@ -45,9 +45,6 @@ lab: .venv/ready .lab/ready ## JupyterLab, with the notebooks copied to mine/, w
 	.lab/bin/pip install --disable-pip-version-check jupyterlab==4.6.6 jupyterlab_widgets==3.0.17
 	$(BIN)/python -m ipykernel install --prefix .lab --name python3 --display-name "Python 3"
 	touch $@
-
-offline: book               ## one zip for a machine without a network, at _build/offline.zip
-	$(BIN)/python -m tools.make.offline
 
 linkcheck: .venv/ready      ## whether the links that leave the site still lead somewhere; asks the network
 	$(BIN)/jupyter-book build . --builder linkcheck

@@ -1,1 +1,1 @@
-"""What `make` does besides notebooks and site: one page, zip, pictures, the address."""
+"""What `make` does besides notebooks and site: one page, pictures, the address."""
