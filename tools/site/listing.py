@@ -23,7 +23,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from tools.site.code import PLAIN, inserted
-from tools.site.names import Definition, Links, assigned, definitions, source_of, tree_of
+from tools.site.names import Definition, assigned, definitions, leads, source_of, tree_of
 
 END = "\0"  # of a line
 
@@ -145,7 +145,7 @@ def code(module: str, pages: frozenset[str]) -> list[str]:
         )
         starts.append(starts[-1] + len(line) + 1)
         more[starts[-1]] += f"</span>{END}"
-    for (number, column), (to, anchor) in Links(module, pages).found.items():
+    for (number, column), (to, anchor) in leads(module, pages).items():
         place = starts[number - 1] + column
         more[place] += f'<a href="{"" if to == module else f"{to}.html"}{f"#{anchor}" if anchor else ""}">'
         more[place + len(re.split(r"\W", source[place:], maxsplit=1)[0])] += "</a>"

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,11 @@ from efficient_transformers.layers import fast
 from tools.notebooks import tested
 from tools.site import links, pages
 from tools.site.listing import Row, code, rows
-from tools.site.names import Definition, assigned, definitions, method, tree_of
+from tools.site.names import Definition, definitions, known, tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "book/source"
-DIRECTIVE = re.compile(r"annotated-source:: ([\w.]+)")
 ORIGINAL = re.compile(r"^\| `(\w+)` \| \{\w+\}`(\w+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
-MARK = "<!-- sources -->"
 SHOWN = 3  # tests of a class; their file has the others
 PAIRED = ["test_values_are_the_same", "test_derivatives_of_any_order_are_the_same"]  # all fast forms with plain ones
 
@@ -42,8 +41,7 @@ PAIRED = ["test_values_are_the_same", "test_derivatives_of_any_order_are_the_sam
 def modules() -> dict[str, str]:
     """The modules that have a page, by the name of the page, in the order of the table of contents."""
     names = re.findall(rf"{FOLDER}/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    files = {name: ROOT / FOLDER / f"{name}.md" for name in names}
-    return {name: DIRECTIVE.findall(path.read_text(encoding="utf-8"))[0] for name, path in files.items()}
+    return {name: pages.documented()[name].__name__ for name in names}
 
 
 def top(module: str) -> dict[str, Definition]:
@@ -121,20 +119,22 @@ class AnnotatedSource(PyObject):
 
     def run(self) -> list[nodes.Node]:
         self.domain = "py"  # whose sections of a docstring are known
-        self.path = self.arguments[0]
-        self.module = self.path.rpartition(".")[2]
-        self.env.note_dependency(str(Path(import_module(self.path).__file__ or "")))
-        about = box("about", *self.docstring("module", "", tree_of(self.module)))
+        self.module = self.arguments[0].rpartition(".")[2]
+        self.loaded = pages.documented()[self.module]
+        self.env.note_dependency(str(self.loaded.__file__))
+        about = box("about", *self.docstring("", tree_of(self.module)))
         first, *others = map(self.row, rows(self.module))
-        first.children[0].extend(self.meta())
+        file = f"{self.arguments[0].replace('.', '/')}.py"
+        entries = f"; `its entries <../api/{self.module}.html>`__"
+        meta = self.parse_text_to_nodes(links.to_repository(file, f"src/{file}") + entries)
+        first.children[0].append(box("facts", *meta))  # beside the imports
         return [box("opening", about, self.contents()), first, *others]
 
-    def docstring(self, what: str, name: str, node: Any) -> list[nodes.Node]:
+    def docstring(self, name: str, node: Any) -> list[nodes.Node]:
         """A docstring as the package's pages have it."""
+        what = "class" if isinstance(node, ast.ClassDef) else "function" if name else "module"
         lines = prepare_docstring(ast.get_docstring(node, clean=False) or "")
-        made: Any = import_module(self.path)
-        for part in name.split(".") if name else []:
-            made = getattr(made, part)
+        made = attrgetter(name)(self.loaded) if name else self.loaded
         lines = GoogleDocstring(lines, self.config, self.env.app, what, name, made).lines()
         pages.part_list(lines)
         said = box("said", *self.parse_text_to_nodes("\n".join(lines)))
@@ -147,8 +147,7 @@ class AnnotatedSource(PyObject):
         for name, node in top(self.module).items():
             doc = ast.get_docstring(node) or ""
             lines += [f"`{name} <#{name}>`__", f"   {doc.partition(chr(10))[0]} {pages.explained(name, doc)}", ""]
-        made = self.parse_text_to_nodes("\n".join(lines))
-        return box("contents", *made)
+        return box("contents", *self.parse_text_to_nodes("\n".join(lines)))
 
     def row(self, row: Row) -> nodes.Element:
         """A row; of a class or function of the module it is a section, which the contents of the page list."""
@@ -165,33 +164,21 @@ class AnnotatedSource(PyObject):
         comment = self.parse_text_to_nodes("\n".join(row.comment))
         if row.definition is None:
             return box("note" if row.code else "parting", *comment)
-        said = self.docstring(self.kind(row), row.name, row.definition) if ast.get_docstring(row.definition) else []
+        said = self.docstring(row.name, row.definition) if ast.get_docstring(row.definition) else []
         of, _, title = row.name.rpartition(".")
         if not of:
             told = self.parse_text_to_nodes("\n\n".join(facts(self.module, row.name)))
             return box("note", *said, *comment, box("facts", *told))
-        if not (said or comment) and (base := method((self.module, of), title, above=True)):
-            comment = self.parse_text_to_nodes(f"Overrides `{base[1]} <{base[0]}.html#{base[1]}>`__.")
+        lineage = [] if said or comment else getattr(self.loaded, of).__mro__[1:]
+        for base in [c for c in lineage if c.__module__.startswith(pages.PACKAGE) and title in vars(c)][:1]:
+            name, home = f"{base.__name__}.{title}", base.__module__.rpartition(".")[2]
+            comment = self.parse_text_to_nodes(f"Overrides `{name} <{home}.html#{name}>`__.")
         return box("note", nodes.paragraph(title, title, classes=["method"]), *said, *comment)
 
-    def kind(self, row: Row) -> str:
-        return "class" if isinstance(row.definition, ast.ClassDef) else "method" if "." in row.name else "function"
 
-    def meta(self) -> list[nodes.Node]:
-        """What stands beside the imports."""
-        file = f"{self.path.replace('.', '/')}.py"
-        entries = f"; `its entries <../api/{self.module}.html>`__"
-        return [box("facts", *self.parse_text_to_nodes(links.to_repository(file, f"src/{file}") + entries))]
-
-
-def fill(app: Any, docname: str, source: list[str]) -> None:
+def listed() -> str:
     """The list of all modules, each with the first sentence of its docstring."""
-    if docname == FOLDER:
-        rows = []
-        for name in modules():
-            says = (ast.get_docstring(tree_of(name)) or "").partition("\n")[0]
-            rows.append(f"| [{name}.py](source/{name}.md) | {says.replace(':func:', '')} |")
-        source[0] = source[0].replace(MARK, "\n".join(["| Module | What it is |", "| --- | --- |", *rows]))
+    return pages.table_of({f"[{name}.py](source/{name}.md)": ast.get_docstring(tree_of(name)) for name in modules()})
 
 
 def find(domain: str, info: dict[str, str]) -> str | None:
@@ -199,11 +186,10 @@ def find(domain: str, info: dict[str, str]) -> str | None:
     name = info["fullname"]
     module = import_module(info["module"])
     home = getattr(getattr(module, name.partition(".")[0]), "__module__", module.__name__)
-    page = next((page for page, path in modules().items() if path == home), "")
-    if not page:
+    page = home.rpartition(".")[2]
+    if modules().get(page) != home:
         return links.in_repository(str(Path(import_module(home).__file__ or "").relative_to(ROOT))) or None
-    known = {inner for inner, *_ in definitions(tree_of(page))} | assigned(page).keys()
-    return f"../source/{page}.html#{name}" if name in known else None
+    return f"../source/{page}.html#{name}" if name in known(page) else None
 
 
 def lead_to_pages(app: Any, config: Any) -> None:
