@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
+from jinja2 import Environment, FileSystemLoader
 
 from tools.make import repository
+from tools.notebooks import run_notebooks
 from tools.site import check, landing, links, meta
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +27,7 @@ def page(name: str) -> BeautifulSoup:
 def test_with_an_address_each_card_leads_to_colab(monkeypatch):
     monkeypatch.setattr(repository, "address", lambda: ADDRESS)
     hrefs = [link["href"] for link in BeautifulSoup(landing.cards(), "html.parser").select(".more a")]
-    assert hrefs == [repository.colab(ADDRESS, name) for name in landing.in_the_book()]
+    assert hrefs == [repository.colab(ADDRESS, name) for name in run_notebooks.chapters()]
 
 
 @pytest.mark.site
@@ -58,14 +60,16 @@ def test_before_an_address_is_set_nothing_leads_to_one():
     assert not (SITE / "404.html").exists()
 
 
-def test_with_an_address_a_wrong_one_leads_to_the_book(tmp_path, monkeypatch):
+def test_with_an_address_a_wrong_one_leads_to_the_book(monkeypatch):
     monkeypatch.setattr(repository, "address", lambda: ADDRESS)
-    config = SimpleNamespace(html_title="The book", html_theme_options={})
+    config = SimpleNamespace(html_title="The book", html_theme_options={}, html_additional_pages={})
     meta.find_address(None, config)
     assert config.html_baseurl == config.ogp_site_url == "https://somebody.github.io/some-book/"
-    meta.write_extra_pages(SimpleNamespace(config=config, outdir=tmp_path, builder=SimpleNamespace(name="html")), None)
-    found = BeautifulSoup((tmp_path / "404.html").read_text(encoding="utf-8"), "html.parser").select("a")
+    template = Environment(loader=FileSystemLoader(ROOT / "book/templates")).get_template(
+        config.html_additional_pages["404"]
+    )
     base = config.html_baseurl
+    found = BeautifulSoup(template.render(pageurl=f"{base}404.html"), "html.parser").select("a")
     assert [link["href"] for link in found] == [f"{base}book/index.html", f"{base}search.html"]
 
 

@@ -27,14 +27,10 @@ LOADS: dict[str, tuple[str, ...]] = {  # by page, in their order, after those of
     **dict.fromkeys(models.PAGES, ("models.css", *models.SCRIPTS)),
     **{f"{source.FOLDER}/{name}": ("source.css",) for name in source.modules()},
 }
-TOGGLES = r'class="(?:[^"]* )?(?:toggle[ "]|admonition (?:[^"]* )?dropdown[ "])'
 NEEDED_BY = {  # how a file or a script begins that every page would have, and what is on a page that needs it
     "doctools.js": "(?!)",  # nowhere: its shortcuts are off,
     "sphinx_highlight.js": "(?!)",  # static/search.js searches,
     "DOCUMENTATION_OPTIONS.": "(?!)",  # and nothing has versions
-    "togglebutton": TOGGLES,
-    "let toggle": TOGGLES,
-    "var toggle": TOGGLES,
     "sphinx-design.min.css": r'class="[^"]*\bsd-',
     "design-tabs.js": r'class="[^"]*\bsd-tab-set\b',
     "clipboard.min.js": '<div class="highlight',
