@@ -218,12 +218,6 @@ def test_bad_texts_are_refused_with_a_sentence(page, tmp_path):
     assert page.evaluate("new library.Vocabulary({ tokens: 'bytes' }).encode('é')") == [0xC3, 0xA9]
 
 
-def test_a_model_of_subwords_is_not_made_into_a_script(tmp_path):
-    (tmp_path / "vocabulary.json").write_text('{"tokens": "subwords", "merges": []}')
-    with pytest.raises(ValueError, match=r"the tokens of .* is 'subwords'; expected characters or bytes"):
-        models.as_script(tmp_path)
-
-
 # The pages: a small model with a few characters, from a server and from the disk.
 
 CHARACTERS = "\n !?" + "".join(map(chr, range(ord("a"), ord("z") + 1)))

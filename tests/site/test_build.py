@@ -34,9 +34,9 @@ def finished(folder, pages):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'<meta charset="utf-8" /><script>1</script><article>{article}</article>', encoding="utf-8")
-    app = SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=folder)
-    previews.write(app, None)
-    policy.write(app, None)
+    app = SimpleNamespace(outdir=folder)
+    previews.write(app)
+    policy.write(app)
     return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.*")}
 
 
@@ -57,7 +57,7 @@ def test_the_search_keeps_what_it_knows_of_pages_that_are_not_written_again(tmp_
         search.begin(app)
         app.book_sections |= written
         app.env.found_docs = set(docs)
-        search.write_sections(app, None)
+        search.write_sections(app)
     assert search.read(tmp_path) == {"a": ["A", []], "c": ["C", []]}
 
 

@@ -9,7 +9,8 @@ import pytest
 from axe import violations
 from playwright.sync_api import expect
 
-from tools.site import landing, writing
+from tools.notebooks import run_notebooks
+from tools.site import writing
 
 SITE = Path(__file__).parents[2] / "_build" / "html"
 PAGE = (SITE / "book" / "index.html").as_uri()
@@ -104,4 +105,4 @@ def test_without_javascript_the_page_is_whole(open_page):
     assert not tab.locator("#two-write-here button").is_visible()
     assert "ROMEO:" in tab.locator("#two-write-here .models-text").first.inner_text()
     assert tab.locator(".intervals").count() == 3
-    assert tab.locator("svg.emblem[aria-hidden]").count() == len(landing.in_the_book())
+    assert tab.locator("svg.emblem[aria-hidden]").count() == len(run_notebooks.chapters())

@@ -1,4 +1,4 @@
-"""Chapters and studies as data: sections, definitions, equations, figures, exercises, read from their text.
+"""Chapters and studies as data: sections, definitions, equations, figures, read from their text.
 
 Pages are made from it (tools.site.pages), and tests hold the texts to it.
 """
@@ -20,9 +20,7 @@ SECTION = re.compile(rf"^## ({folding.NUMBER}) (.+)$", re.MULTILINE)
 TAG = re.compile(rf"\\tag\{{({folding.NUMBER})\}}")
 NUMBER = re.compile(rf"\(({folding.NUMBER})\)")
 TITLE = re.compile(r"^# (S?\d+)\. (.+)$", re.MULTILINE)
-EXERCISE = re.compile(r"^### Exercise (\d+\.\d+): (.+)$", re.MULTILINE)
 BACKQUOTED = re.compile(r"`([A-Za-z_]\w+)(?:\(.*?\))?`")
-KIND = re.compile(r"\s*\*(\w+) · (\w+)\*\s*$", re.MULTILINE)
 
 
 @dataclass
@@ -54,13 +52,6 @@ class Explanation(NamedTuple):
     how: str
     section: str
     equations: list[str]
-
-
-class Exercise(NamedTuple):
-    number: str
-    title: str
-    kind: str
-    difficulty: str
 
 
 @cache
@@ -98,15 +89,6 @@ def implementations(name: str) -> dict[str, list[str]]:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
             for number in NUMBER.findall((ast.get_docstring(node) or "").partition("\n")[0]):
                 found.setdefault(number, []).append(node.name)
-    return found
-
-
-def exercises(name: str) -> list[Exercise]:
-    """Its exercises; kind and difficulty are empty where the line after the heading does not say them."""
-    text, found = prose(name), []
-    for heading in EXERCISE.finditer(text):
-        kind = KIND.match(text, heading.end())
-        found.append(Exercise(heading[1], heading[2].strip(), *(kind.groups() if kind else ("", ""))))
     return found
 
 

@@ -23,10 +23,10 @@ from tools.site import (
     images,
     landing,
     links,
+    marks,
     math,
     meta,
     models,
-    one_token,
     pages,
     policy,
     previews,
@@ -51,9 +51,7 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     "source-read": [
         others,
         cells.open_guesses,
-        pages.fill_page,
-        landing.fill,
-        source.fill,
+        marks.fill,
     ],
     "autodoc-process-docstring": [others, pages.explain],  # napoleon is done with it
     "doctree-read": [
@@ -70,7 +68,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         annotate.stand_side_by_side,
         search.name_terms,
         terms.name_symbols,
-        tables.name_rows,
         tables.set_minus_signs,
         widths.mark_wide,
     ],
@@ -83,14 +80,10 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
         terms.link_terms,
         contents.lead_up,
     ],
-    "html-collect-pages": [others, search.add_search_page],
     "html-page-context": [
         others,
         contents.move_contents,
         tables.stack_tables,
-        meta.title_landing,
-        models.fill_page,
-        one_token.fill,
         annotate.annotate,
         images.size_images,
         code.lighten,
@@ -99,7 +92,6 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
     ],
     # All pages are written.
     "build-finished": [
-        meta.write_extra_pages,  # the root as well, before sphinx-external-toc would write a bare one
         others,
         landing.write_instrument,
         search.write_sections,
@@ -112,18 +104,20 @@ STEPS: dict[str, list[Callable[..., Any]]] = {
 MIDDLE = 500  # the priority of who asks for none
 
 
-def collect_again(app: Any, error: Exception | None) -> None:
-    gc.enable()
+def once_written(step: Callable[[Any], None]) -> Callable[[Any, Exception | None], None]:
+    """The step of a build that has ended well, and wrote pages."""
+    return lambda app, error: step(app) if error is None and app.builder.name == "html" else None
 
 
 def setup(app: Any) -> dict[str, bool]:
     gc.disable()  # until the build has ended: to look for cycles in trees of nodes takes a third of its time
-    app.connect("build-finished", collect_again)
+    app.connect("build-finished", lambda app, error: gc.enable())
     app.add_directive("annotated-source", source.AnnotatedSource)
     app.add_directive("answer", answers.Block)
     app.add_html_math_renderer("mathml", (math.inline, None), (math.display, None))
     for event, steps in STEPS.items():
         for place, step in enumerate(steps, -steps.index(others)):
             if step is not others:
-                app.connect(event, step, priority=MIDDLE + 20 * place)
+                called = once_written(step) if event == "build-finished" else step
+                app.connect(event, called, priority=MIDDLE + 20 * place)
     return {"parallel_read_safe": False, "parallel_write_safe": False}

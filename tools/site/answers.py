@@ -131,9 +131,7 @@ class Block(SphinxDirective):
 
 def take_cells(app: Any, doctree: nodes.document) -> None:
     """Put a question in the place of the cell that asks it, closed where a reader is to guess."""
-    for cell in list(doctree.findall(nodes.container)):
-        if cell.get("nb_element") != "cell_code":
-            continue
+    for cell in cells.code_cells(doctree):
         if name := folding.asked(next(cell.findall(nodes.literal_block)).astext()):
             found = shown(name)
             cell.parent.replace(cell, found)  # and nothing of the cell stays

@@ -35,6 +35,10 @@ def open_guesses(app: Any, docname: str, source: list[str]) -> None:
         source[0] = nbformat.writes(notebook)
 
 
+def code_cells(doctree: nodes.document) -> list[nodes.container]:
+    return [node for node in doctree.findall(nodes.container) if node.get("nb_element") == "cell_code"]
+
+
 def part(cell: nodes.Element, name: str) -> nodes.Element | None:
     """The code of a cell, or its output."""
     return next((child for child in cell if child.get("nb_element") == f"cell_code_{name}"), None)
@@ -48,7 +52,7 @@ def wrap(node: nodes.Element, before: str, after: str) -> None:
 
 def fold_cells(app: Any, doctree: nodes.document) -> None:
     """The title leaves the code and becomes the summary of a ``<details>``."""
-    for cell in doctree.findall(nodes.container):
+    for cell in code_cells(doctree):
         if "tag_fold" not in cell["classes"]:
             continue
         code = next(cell.findall(nodes.literal_block))
@@ -68,17 +72,10 @@ def fold_cells(app: Any, doctree: nodes.document) -> None:
 
 
 def captioned(paragraph: nodes.Element) -> list[nodes.Element]:
-    """What the paragraph is the caption of: the pictures or the table just before it."""
-    place = paragraph.parent.index(paragraph)
-    before = paragraph.parent[place - 1] if place else None
-    if isinstance(before, nodes.table):
-        return [before]
-    if before is None or before.get("nb_element") != "cell_code":
-        return []
-    outputs = part(before, "output")
-    if outputs is None:
-        return []
-    return [o for o in outputs if o.get("nb_element") == "mime_bundle" or isinstance(o, (nodes.image, nodes.raw))]
+    """What the paragraph is the caption of: the pictures or the table that the cell before it gave."""
+    before = paragraph.parent[max(paragraph.parent.index(paragraph) - 1, 0)]
+    outputs = part(before, "output") if before.get("nb_element") == "cell_code" else None
+    return [o for o in outputs or [] if o.get("nb_element") == "mime_bundle" or isinstance(o, (nodes.image, nodes.raw))]
 
 
 def take_captions(app: Any, doctree: nodes.document) -> None:
@@ -145,6 +142,6 @@ def is_predicted(cell: nodes.Element) -> bool:
 
 def close_answers(app: Any, doctree: nodes.document) -> None:
     """Close what a reader is to predict."""
-    for cell in list(doctree.findall(nodes.container)):
+    for cell in code_cells(doctree):
         if is_predicted(cell) and (output := part(cell, "output")):
             close(output, after=cell)

@@ -42,7 +42,6 @@ def broken_links(site: Path) -> list[str]:
     return found
 
 
-def check_links(app: Any, error: Exception | None) -> None:
-    if error is None and app.builder.name == "html":
-        for link in broken_links(Path(app.outdir)):
-            log.warning("a link leads nowhere: %s", link)
+def check_links(app: Any) -> None:
+    for link in broken_links(Path(app.outdir)):
+        log.warning("a link leads nowhere: %s", link)

@@ -1,12 +1,6 @@
 """On the landing page: the size of the book, two instruments, and a card for each chapter, so that all is in step.
 
-- What a chapter is about stands in ``book/landing.yml``; what came out is questions, as everywhere.
-- ``<!-- facts -->`` becomes the book's size, and the ways into it.
-- ``<!-- block -->`` becomes the first annotated block of Chapter 1, which static/landing.js lights up once.
-- ``<!-- leak lab -->`` becomes the instrument, all but one slider of it behind "more".
-- ``<!-- writing -->`` becomes two models that write: tools/site/writing.py.
-- ``<!-- models -->`` becomes a picture for each page on which models run, with what one does there.
-- ``<!-- chapters -->`` becomes a card for each chapter of ``_toc.yml``, with its emblem.
+What a chapter is about stands in ``book/landing.yml``; what came out is questions, as everywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ from efficient_transformers.book import instruments
 from efficient_transformers.book.instruments import LeakLab
 from tools.make import repository
 from tools.notebooks import chapters, run_notebooks
-from tools.site import annotate, models, writing
+from tools.site import annotate, models
 from tools.site.math import TAG, mathml
 
 ROOT = Path(__file__).parents[2]
@@ -38,13 +32,6 @@ BLOCK = re.compile(
 READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
 
 
-def in_the_book() -> list[str]:
-    """The chapters in the order of the table of contents."""
-    parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
-    files = [chapter["file"] for part in parts for chapter in part["chapters"]]
-    return [Path(file).name for file in files if Path(file).name in run_notebooks.chapters()]
-
-
 def minutes(name: str) -> int:
     """How long a chapter says that it takes to read."""
     found = READING.search(chapters.prose(name))
@@ -53,12 +40,10 @@ def minutes(name: str) -> int:
     return int(found[1])
 
 
-def colab(name: str, words: str, **attributes: str) -> str:
+def colab(name: str, words: str, label: str) -> str:
     """A link that opens a notebook in Colab; empty while the repository has no address."""
-    if not (address := repository.known()):
-        return ""
-    said = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in attributes.items())
-    return f'<a href="{repository.colab(address, name)}"{said}>{words}</a>'
+    address = repository.known()
+    return f'<a href="{repository.colab(address, name)}" aria-label="{label}">{words}</a>' if address else ""
 
 
 def emblem(name: str) -> str:
@@ -68,11 +53,11 @@ def emblem(name: str) -> str:
 
 def cards() -> str:
     items = []
-    for name in in_the_book():
+    for name in run_notebooks.chapters():
         number, title = chapters.title(name)
         title = title.replace("'", "’")  # as Sphinx sets it elsewhere
         says = SAYS["cards"][name]
-        in_colab = colab(name, "Colab", aria_label=f"Chapter {number} in Colab")
+        in_colab = colab(name, "Colab", f"Chapter {number} in Colab")
         items.append(
             f'<li>{emblem(name)}<h3><a href="../notebooks/{name}.html">{number}. {html.escape(title)}</a></h3>'
             f'<p class="question">{html.escape(says["question"])}</p><p>{html.escape(says["answer"])}</p>'
@@ -91,7 +76,7 @@ def models_on_pages() -> str:
 
 def facts() -> str:
     """The book in numbers, and the ways into it."""
-    names = in_the_book()
+    names = run_notebooks.chapters()
     said = (
         f"{len(names)} chapters",
         f"{round(sum(map(minutes, names)) / 60)} hours to read",
@@ -102,13 +87,13 @@ def facts() -> str:
     return (
         f'<ul class="facts">{"".join(f"<li>{fact}</li>" for fact in said)}</ul>'
         f'<p class="start"><a href="../notebooks/{first}.html">Start with Chapter 1</a> '
-        f"{colab(first, 'Open in Colab')}</p>"
+        f"{colab(first, 'Open in Colab', 'Chapter 1 in Colab')}</p>"
     )
 
 
 def block() -> str:
     """The first annotated block of Chapter 1, between the markers that `annotate` looks for, which makes it live."""
-    first = in_the_book()[0]
+    first = run_notebooks.chapters()[0]
     found = BLOCK.search((ROOT / "book" / f"{first}.md").read_text(encoding="utf-8"))
     if not found:
         raise ValueError(f"{first} has no annotated block; expected an equation, '<!-- join' and a cell")
@@ -136,24 +121,7 @@ def leak_lab() -> str:
     )
 
 
-MARKS = {
-    "<!-- facts -->": facts,
-    "<!-- block -->": block,
-    "<!-- leak lab -->": leak_lab,
-    "<!-- writing -->": writing.strip,
-    "<!-- models -->": models_on_pages,
-    "<!-- chapters -->": cards,
-}
-
-
-def fill(app: Any, docname: str, source: list[str]) -> None:
-    for mark, made in MARKS.items():
-        if docname == PAGE and mark in source[0]:
-            source[0] = source[0].replace(mark, f"```{{raw}} html\n{made()}\n```")
-
-
-def write_instrument(app: Any, error: Exception | None) -> None:
-    if error is None and app.builder.format == "html":
-        static = Path(app.outdir) / "_static"
-        shutil.copy(instruments.FOLDER / "instruments.css", static)
-        (static / f"{LeakLab.name}.js").write_text(instruments.script(LeakLab.name), encoding="utf-8")
+def write_instrument(app: Any) -> None:
+    static = Path(app.outdir) / "_static"
+    shutil.copy(instruments.FOLDER / "instruments.css", static)
+    (static / f"{LeakLab.name}.js").write_text(instruments.script(LeakLab.name), encoding="utf-8")

@@ -36,7 +36,7 @@ def mathml(latex: str, display: bool, node: nodes.Element) -> str:
 
 
 def parts(latex: str) -> list[str]:
-    r"""The formula cut at each ``\quad`` and ``\qquad`` that stands in no braces; words go with what follows them."""
+    r"""The formula cut at each ``\quad`` and ``\qquad`` that stands in no braces."""
     found, depth = [""], 0
     for token in TOKEN.findall(latex):
         depth += (token == "{" or token.startswith((r"\begin", r"\left"))) - (
@@ -44,8 +44,6 @@ def parts(latex: str) -> list[str]:
         )
         if depth or not re.fullmatch(r"\\q?quad", token):
             found[-1] += token
-        elif re.fullmatch(r"\s*\\text\{[^{}]*\}\s*", found[-1]):
-            found[-1] += r"\ "
         else:
             found.append("")
     return [part.strip() for part in found if part.strip()]

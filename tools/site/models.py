@@ -1,8 +1,7 @@
 """A Sphinx extension for the pages on which models run: the models that ship, and their weights as scripts.
 
-- A page asks with ``<!-- shipped models -->`` for the options of a menu, with ``<!-- table of models -->`` for a table.
-- Weights become script files, which a page that was opened from a disk can load, and which nothing loads before a
-  reader asks: ``_static/weights/NAME.js`` calls ``model_arrived`` with config, vocabulary and weights in base64.
+Weights become script files, which a page that was opened from a disk can load, and which nothing loads before a
+reader asks: ``_static/weights/NAME.js`` calls ``model_arrived`` with config, vocabulary and weights in base64.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from efficient_transformers.models import pretrained, saving
-from efficient_transformers.support.checks import require
 from efficient_transformers.training.runs import VOCABULARY
 
 PAGES = ("book/write-with-it", "book/read-with-it")
@@ -75,35 +73,17 @@ def table() -> str:
 
 def as_script(folder: Path) -> str:
     """A model's folder as a script."""
-    vocabulary = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
-    readable = "merges" not in vocabulary
-    require(
-        readable, f"the tokens of {folder.name}", "subwords", "characters or bytes, which are all that a page reads"
-    )
     model = {
         "config": json.loads((folder / saving.CONFIG).read_text(encoding="utf-8")),
-        "vocabulary": vocabulary,
+        "vocabulary": json.loads((folder / VOCABULARY).read_text(encoding="utf-8")),
         "weights": base64.b64encode((folder / saving.WEIGHTS).read_bytes()).decode(),
     }
     return f"model_arrived({json.dumps(folder.name)}, {json.dumps(model)});\n"
 
 
-def fill_page(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """What a page with models asks for."""
-    if pagename not in PAGES:
-        return
-    for asked, given in (("<!-- shipped models -->", options), ("<!-- table of models -->", table)):
-        if asked in context["body"]:
-            context["body"] = context["body"].replace(asked, given())
-
-
-def write_weights(app: Any, error: Exception | None) -> None:
+def write_weights(app: Any) -> None:
     """The models that ship, as scripts beside the pages."""
-    if error is not None or app.builder.format != "html":
-        return
     folder = Path(app.outdir) / "_static" / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.js"):
-        old.unlink()
+    folder.mkdir(exist_ok=True)
     for name in shipped():
         (folder / f"{name}.js").write_text(as_script(pretrained.SHIPPED / name), encoding="utf-8")

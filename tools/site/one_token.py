@@ -89,8 +89,9 @@ def rounded(values: Tensor) -> list[float]:
     return [round(x, 6) for x in values.tolist()]
 
 
-def settings(model: LanguageModel, vocabulary: Vocabulary) -> str:
+def settings() -> str:
     """What the script of the page begins with, as attributes."""
+    model, vocabulary = load(Path(MODEL))
     config = model.config or {}
     n_layers = config["n_layers"]
     layers = ",".join(f"{layer + 1} of {n_layers}" for layer in range(n_layers))
@@ -108,8 +109,5 @@ def settings(model: LanguageModel, vocabulary: Vocabulary) -> str:
     return " ".join(f'data-{name}="{html.escape(str(value))}"' for name, value in given.items())
 
 
-def fill(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Settings with the recorded numbers, and models to choose."""
-    if pagename == PAGE:
-        body = context["body"].replace("<!-- one token -->", settings(*load(Path(MODEL))))
-        context["body"] = body.replace("<!-- models of one token -->", models.options(SHOWN))
+def options() -> str:
+    return models.options(SHOWN)

@@ -1,6 +1,5 @@
 """On the site: what pages say that is known from the chapters and the package, so that nobody has to keep it in step.
 
-- ``<!-- exercises -->`` in a page becomes the exercises of each chapter; ``<!-- modules -->`` the documented modules.
 - Each module of the package has a page, ``book/api/NAME.md``, which is made anew in each build.
 - An entry of the package's pages ends with the section that explains it, or that first uses it, if one does.
 """
@@ -23,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 API = ROOT / "book" / "api"
 PACKAGE = "efficient_transformers"
 FOLDERS = ("layers", "models", "training", "judging", "book", "support", "")  # of the package, in the order of the page
+EXERCISE = re.compile(r"^### (Exercise \d+\.\d+): (.+)\n\n\*(\w+) · (\w+)\*$", re.MULTILINE)
 DIFFICULTIES = ("easy", "medium", "hard")
 BUILT_AS = re.compile(r"The book builds it as ``(\w+)``")
 PLACE = re.compile(rf"\((?P<equation>{folding.NUMBER})\)|Section (?P<section>{folding.NUMBER})")
@@ -33,13 +33,10 @@ def exercises() -> str:
     """A table of its exercises for each chapter, the easy ones first."""
     parts = []
     for name in run_notebooks.chapters():
-        found = sorted(chapters.exercises(name), key=lambda e: ([*DIFFICULTIES, ""].index(e.difficulty), e.number))
-        if not found:
-            continue
         number, title = chapters.title(name)
-        rows = [f"| Exercise {e.number} | {e.title} | {e.kind} | {e.difficulty} |" for e in found]
+        found = sorted(EXERCISE.findall(chapters.prose(name)), key=lambda row: (DIFFICULTIES.index(row[-1]), row[0]))
         head = [f"## {number}. {title}", "", "| | What | Kind | Difficulty |", "| --- | --- | --- | --- |"]
-        parts.append("\n".join([*head, *rows]))
+        parts.append("\n".join([*head, *(f"| {' | '.join(row)} |" for row in found)]))
     return "\n\n".join(parts)
 
 
@@ -100,22 +97,21 @@ def write_stubs(app: Any, config: Any) -> None:
 
 def modules() -> str:
     """For each folder of the package, a table of its modules with the first sentences of their docstrings."""
-    tables: dict[str, list[str]] = {}
+    parts: dict[str, dict[str, str | None]] = {}
     for name, module in documented().items():
-        says = (module.__doc__ or "").strip().splitlines()[0]
-        folder = module.__name__.rpartition(".")[0]
-        tables.setdefault(folder, []).append(f"| [{name}](api/{name}.md) | {says.replace(':func:', '')} |")
-    parts = []
-    for folder, rows in tables.items():
-        about = (import_module(folder).__doc__ or "").strip()
-        parts.append("\n".join([f"## {folder}", "", about, "", "| Module | What it is |", "| --- | --- |", *rows]))
-    return "\n\n".join(parts)
+        parts.setdefault(module.__name__.rpartition(".")[0], {})[f"[{name}](api/{name}.md)"] = module.__doc__
+    return "\n\n".join(
+        f"## {folder}\n\n{(import_module(folder).__doc__ or '').strip()}\n\n{table_of(docs)}"
+        for folder, docs in parts.items()
+    )
 
 
-def fill_page(app: Any, docname: str, source: list[str]) -> None:
-    for mark, made in (("<!-- exercises -->", exercises), ("<!-- modules -->", modules)):
-        if docname.startswith("book/") and mark in source[0]:
-            source[0] = source[0].replace(mark, made())
+def table_of(docs: dict[str, str | None]) -> str:
+    """A table of modules with the first sentences of their docstrings."""
+    says = {link: (doc or "").strip().partition("\n")[0].replace(":func:", "") for link, doc in docs.items()}
+    return "\n".join(
+        ["| Module | What it is |", "| --- | --- |", *(f"| {link} | {doc} |" for link, doc in says.items())]
+    )
 
 
 @cache

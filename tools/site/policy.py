@@ -35,9 +35,7 @@ def with_policy(text: str) -> str:
     return f'{text[:end]}\n<meta http-equiv="Content-Security-Policy" content="{content}">\n{text[end:]}'
 
 
-def write(app: Any, error: Exception | None) -> None:
-    if error is not None or app.builder.name != "html":
-        return
+def write(app: Any) -> None:
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         if not is_finished(text):

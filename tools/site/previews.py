@@ -15,7 +15,6 @@ import json
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -117,8 +116,6 @@ def papers(text: str) -> dict[str, str]:
 def mark(page: str, text: str, cited: dict[str, str]) -> str:
     """The page, with its references marked."""
     start, end = text.find("<article"), text.rfind("</article>")
-    if start < 0:
-        return text
     article = text[start:end]
     closed = [match.span() for match in CLOSED.finditer(article)]
 
@@ -150,16 +147,8 @@ def target_of(page: str, address: str) -> tuple[str, str]:
     return (target, anchor) if ":" not in address and target.endswith(".html") else ("", "")
 
 
-def wanted_by(page: str, text: str) -> Iterator[tuple[str, str]]:
-    """What the marked references of a page lead to."""
-    for entry, address in MARKED.findall(text):
-        yield target_of("", entry) if entry else target_of(page, address)
-
-
-def write(app: Any, error: Exception | None) -> None:
+def write(app: Any) -> None:
     """Mark the pages that this build has written, and cut out what all pages ask for."""
-    if error is not None or app.builder.name != "html":
-        return
     site = Path(app.outdir)
     texts = {
         path.relative_to(site).as_posix(): path.read_text(encoding="utf-8")
@@ -172,7 +161,8 @@ def write(app: Any, error: Exception | None) -> None:
         if not policy.is_finished(text):  # written by this build
             texts[page] = mark(page, text, cited)
             (site / page).write_text(texts[page], encoding="utf-8")
-        for target, anchor in wanted_by(page, texts[page]):
+        for entry, address in MARKED.findall(texts[page]):
+            target, anchor = target_of("", entry) if entry else target_of(page, address)
             wanted[target].add(anchor)
     for page in wanted.keys() & texts.keys():
         out = site / "_static" / "previews" / f"{page.removesuffix('.html')}.js"

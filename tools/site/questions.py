@@ -15,6 +15,7 @@ from typing import Any
 from docutils import nodes
 
 from efficient_transformers.book.exercises.numbers import QUESTIONS
+from tools.site import cells
 
 CALL = re.compile(r'^check\("([\d.]+)", answer\)$', re.MULTILINE)
 
@@ -34,7 +35,6 @@ def form(number: str) -> str:
 
 def ask(app: Any, doctree: nodes.document) -> None:
     """Put the form behind the cell that checks an answer in a notebook."""
-    for cell in list(doctree.findall(nodes.container)):
-        found = CALL.search(cell.astext()) if cell.get("nb_element") == "cell_code" else None
-        if found and found[1] in QUESTIONS:
+    for cell in cells.code_cells(doctree):
+        if (found := CALL.search(cell.astext())) and found[1] in QUESTIONS:
             cell.parent.insert(cell.parent.index(cell) + 1, nodes.raw("", form(found[1]), format="html"))

@@ -165,13 +165,7 @@ def begin(app: Any) -> None:
     app.builder.search = False  # Sphinx's own index and page
 
 
-def add_search_page(app: Any) -> list[tuple[str, dict[str, Any], str]]:
-    return [("search", {"title": "Search"}, "search.html")]
-
-
-def write_sections(app: Any, error: Exception | None) -> None:
-    if error is not None or app.builder.name != "html":
-        return
+def write_sections(app: Any) -> None:
     made = json.dumps({page: app.book_sections[page] for page in sorted(app.env.found_docs)}, ensure_ascii=False)
     known = yaml.safe_load(ASKED.read_text(encoding="utf-8"))
     known["asked"] = {section.replace("#", ".html#"): asked for section, asked in known["asked"].items()}

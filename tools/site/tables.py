@@ -4,8 +4,7 @@ What is notable:
 - a notebook's table has hyphens, which a reader can copy into Python; here a number has a minus sign;
 - what becomes one column has four columns or more;
 - each cell carries its heading in ``data-label``, which page.css shows where the page is narrow;
-- roles say that it is a table, since a browser forgets that when rows and cells are displayed as blocks;
-- a table without a header row (``| | |``) has row headers instead.
+- roles say that it is a table, since a browser forgets that when rows and cells are displayed as blocks.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ def stacked(table: re.Match[str]) -> str:
     headings = [" ".join(heading.get_text().split()) for heading in made.select("thead th")]
     if len(headings) < LEAST:
         return table[0]
-    for whole in made.select("table"):
-        whole["class"] = " ".join([*whole.get_attribute_list("class"), "stacks"])
+    made.table["class"].append("stacks")  # type: ignore[index, union-attr]
     for kind, role in ROLES.items():
         for element in made.select(kind):
             element["role"] = role
@@ -45,19 +43,7 @@ def stack_tables(app: Any, pagename: str, templatename: str, context: dict[str, 
         context["body"] = TABLE.sub(stacked, context["body"])
 
 
-def name_rows(app: Any, doctree: nodes.document) -> None:
-    """Drop header rows that are empty, and make the first column of such a table its header."""
-    for head in list(doctree.findall(nodes.thead)):
-        if not head.astext().strip():
-            head.parent.next_node(nodes.colspec)["stub"] = 1
-            head.parent.remove(head)
-
-
 def set_minus_signs(app: Any, doctree: nodes.document) -> None:
     for raw in doctree.findall(nodes.raw):
         if 'class="results"' in raw.astext():
             raw[:] = [nodes.Text(HYPHEN.sub("−", raw.astext()))]
-    for table in doctree.findall(nodes.table):
-        for text in list(table.findall(nodes.Text)):
-            if HYPHEN.search(text) and not isinstance(text.parent, (nodes.literal, nodes.math)):
-                text.parent.replace(text, nodes.Text(HYPHEN.sub("−", text)))

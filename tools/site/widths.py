@@ -12,6 +12,8 @@ from typing import Any
 from bs4 import BeautifulSoup
 from docutils import nodes
 
+from tools.site.cells import code_cells
+
 CODE = 82  # characters of a line
 RESULTS = 88  # characters of a table of numbers, each column with the space around it
 SPACE = 4
@@ -27,13 +29,10 @@ def results(html: str) -> int:
 
 
 def mark_wide(app: Any, doctree: nodes.document) -> None:
-    for cell in doctree.findall(
-        lambda node: node.get("nb_element") == "cell_code" if isinstance(node, nodes.Element) else False
-    ):
-        for code in cell.findall(nodes.literal_block):
-            if max(map(len, code.astext().splitlines()), default=0) > CODE:
-                cell["classes"].append("wide")
-                break
+    for cell in code_cells(doctree):
+        lines = [line for code in cell.findall(nodes.literal_block) for line in code.astext().splitlines()]
+        if max(map(len, lines), default=0) > CODE:
+            cell["classes"].append("wide")
     for raw in doctree.findall(nodes.raw):
         if 'class="results"' in raw.astext() and results(raw.astext()) > RESULTS:
             holder = raw.parent if isinstance(raw.parent, nodes.figure) else raw
