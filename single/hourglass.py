@@ -1,4 +1,4 @@
-"""An hourglass in one file: layers, model, text, training, sampling. Equations are numbered as in the book.
+"""Hourglass in one file: layers, model, text, training, sampling. Equations are numbered as in the book.
 
     python hourglass.py a-text.txt
 

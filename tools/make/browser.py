@@ -20,17 +20,7 @@ WIDE, NARROW = 1280, 400  # CSS pixels: a laptop, a phone
 # Folders of pages of one kind each, the inner folder first.
 ONE_KIND = ("book/api/", "book/source/", "notebooks/studies/", "notebooks/")
 
-# One process without a sandbox, so that it also runs in a container; the rest keeps the browser itself off the network.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--font-render-hinting=none",  # letters as far apart without windows as with them
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FLAGS = ["--disable-gpu", "--disable-quic", "--font-render-hinting=none"]  # letters as far apart as with windows
 
 
 def find() -> str | None:

@@ -66,9 +66,9 @@ def row(url: str) -> str:
 
 def files() -> list[Path]:
     """The tracked text files that may hold an address."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    names = [n for n in listed.splitlines() if Path(n).suffix in (".md", ".ipynb", ".toml", ".cff", ".yml", ".py")]
-    return [ROOT / n for n in names if not n.startswith(("tests/", "tools/")) and (ROOT / n).exists()]
+    kinds = ("*.md", "*.ipynb", "*.toml", "*.cff", "*.yml", "*.py", ":!tests", ":!tools")
+    listed = subprocess.run(["git", "ls-files", *kinds], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listed.splitlines() if (ROOT / name).exists()]
 
 
 def main() -> None:

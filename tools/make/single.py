@@ -9,7 +9,6 @@ What is notable:
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -59,13 +58,6 @@ BUILDS = {
         for block in model.body:  # one weight for each distance
             block.gate = ToeplitzGate(512, 64)
         return model""",
-}
-CHAPTERS = {"transformer": 1, "primer_ez": 2, "hourglass": 4, "gmlp": 5}
-TITLES = {
-    "transformer": "The baseline Transformer",
-    "primer_ez": "Primer EZ",
-    "hourglass": "An hourglass",
-    "gmlp": "gMLP",
 }
 OF_THE_PACKAGE = {  # and the chapters' own
     "rotate": "turn_pairs",
@@ -150,7 +142,8 @@ def own(source: str) -> str:
 
 def made(name: str) -> str:
     """The text of a family's file."""
-    parts = [HEAD.format(title=TITLES[name], name=name, chapter=CHAPTERS[name])]
+    number, title = chapters.title(max(chapter for chapter, *_ in PARTS[name]))
+    parts = [HEAD.format(title=title, name=name, chapter=number)]
     parts += [own(definition(chapter, part)) + "\n" for chapter, *wanted in PARTS[name] for part in wanted]
     build = BUILDS[name].replace("\n    ", "\n")
     parts.append(f'def build(vocab_size):\n    """The model of the book: about 0.8 million parameters."""{build}\n')
@@ -159,9 +152,7 @@ def made(name: str) -> str:
     parts += [definition(chapter, part) + "\n" for part in wanted]
     writing = definition("01-transformer", "write_on")
     parts.append(writing.replace("model(tokens)", WRITING.get(name, "model(tokens)")) + "\n")
-    text = "\n\n".join(parts) + "\n" + MAIN
-    ast.parse(text)
-    return text
+    return "\n\n".join(parts) + "\n" + MAIN
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -33,12 +32,6 @@ class Cell:
     @property
     def is_code(self) -> bool:
         return self.node.cell_type == "code"
-
-    @property
-    def is_teaching(self) -> bool:
-        """Code that a reader sees at once."""
-        tags = self.node.metadata.get("tags", [])
-        return self.is_code and not {"fold", "remove-cell"} & set(tags)
 
     @property
     def tree(self) -> ast.Module:
@@ -71,10 +64,8 @@ def prose(name: str) -> str:
 
 def title(name: str) -> tuple[str, str]:
     """Number and title of a chapter or study."""
-    match = TITLE.search(prose(name))
-    if match is None:
-        raise ValueError(f"{name} has no title '# N. Title'")
-    return match[1], match[2]
+    number, words = TITLE.findall(prose(name))[0]
+    return number, words
 
 
 def equations(name: str) -> list[str]:
@@ -82,28 +73,9 @@ def equations(name: str) -> list[str]:
     return TAG.findall(prose(name))
 
 
-def implementations(name: str) -> dict[str, list[str]]:
-    """The names of the definitions whose docstring names an equation in its first line, by the equation's number."""
-    found: dict[str, list[str]] = {}
-    for node in (n for cell in cells(name) for d in cell.definitions() for n in ast.walk(d)):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            for number in NUMBER.findall((ast.get_docstring(node) or "").partition("\n")[0]):
-                found.setdefault(number, []).append(node.name)
-    return found
-
-
 def sections() -> list[str]:
     """The numbers of all sections of all chapters and studies."""
     return [number for name in run_notebooks.notebooks() for number, _ in SECTION.findall(prose(name))]
-
-
-def captioned(name: str) -> Iterator[tuple[Cell, re.Match[str] | None]]:
-    """Each code cell with the caption that stands after it, if one does."""
-    all_cells = cells(name)
-    for cell, following in zip(all_cells, [*all_cells[1:], None], strict=True):
-        if cell.is_code:
-            text = following.node.source.lstrip() if following and not following.is_code else ""
-            yield cell, folding.CAPTION.match(text)
 
 
 @cache

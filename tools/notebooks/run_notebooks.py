@@ -96,8 +96,9 @@ def canonical(notebook: NotebookNode, name: str) -> NotebookNode:
     return notebook
 
 
-def execute(notebook: NotebookNode, name: str) -> None:
-    """Run every cell."""
+def execute(name: str) -> None:
+    """Run every cell, and write the notebook."""
+    notebook = source(name)
     client = NotebookClient(
         notebook,
         timeout=600,
@@ -115,6 +116,9 @@ def execute(notebook: NotebookNode, name: str) -> None:
             # Only its own kernel can move a panel of ipywidgets: what that shows at first is stored, and no widget.
             if cell.cell_type == "code":
                 cell.outputs = [output for output in cell.outputs if PANEL not in output.get("data", {})]
+    notebook = canonical(notebook, name)
+    pictures.write_vectors(pictures.take_vectors(notebook), number(name))
+    write(notebook, name)
 
 
 def execute_it(name: str) -> str:
@@ -148,15 +152,15 @@ def untitled(name: str) -> list[str]:
     return [f"{name}: {what}" for what in folding.fold(source(name))]
 
 
-def written(notebook: NotebookNode) -> str:
-    """The file of a notebook."""
-    return nbformat.writes(notebook).rstrip("\n") + "\n"
+def write(notebook: NotebookNode, name: str) -> None:
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(nbformat.writes(notebook).rstrip("\n") + "\n", encoding="utf-8")
 
 
 def bring_in_step(name: str) -> None:
     """Write the notebook of a text whose code is as it was."""
-    path = ROOT / "notebooks" / f"{name}.ipynb"
-    path.write_text(written(with_kept_outputs(name)), encoding="utf-8")
+    write(with_kept_outputs(name), name)
 
 
 def differences(name: str) -> list[str]:
@@ -187,21 +191,13 @@ def main() -> None:
         parser.error(f"names is {sorted(unknown)}; expected some of {notebooks()}")
     problems = []
     for name in arguments.names or notebooks():
-        if arguments.check:
-            problems += untitled(name) + differences(name)
-            continue
-        if arguments.text:
-            bring_in_step(name)
-            problems += untitled(name)
-            continue
-        path = ROOT / "notebooks" / f"{name}.ipynb"
-        notebook = source(name)
-        execute(notebook, name)
-        notebook = canonical(notebook, name)
-        path.parent.mkdir(exist_ok=True)
-        pictures.write_vectors(pictures.take_vectors(notebook), number(name))
-        path.write_text(written(notebook), encoding="utf-8")
         problems += untitled(name)
+        if arguments.check:
+            problems += differences(name)
+        elif arguments.text:
+            bring_in_step(name)
+        else:
+            execute(name)
     sys.exit("\n".join(problems) or 0)
 
 

@@ -103,33 +103,32 @@ def rows(module: str) -> list[Row]:
     fields = said_of_fields(tree)
     said |= set(fields)
     found = [Row()]
-    for number, line in enumerate(lines, start=1):
-        row = found[-1]
+    for number in range(1, len(lines) + 1):
         if number in begins:
             found.append(begins[number])
-        elif number in comments and number - 1 not in comments and not row.is_waiting:
+        elif number in comments and number - 1 not in comments and not found[-1].is_waiting:
             found.append(Row())
         row = found[-1]
         if told := comments.get(number) or fields.get(number):
             row.comment.append(told)
-        (row.silent if number in said or number in comments or not line else row.code).append(number)
+        (row.silent if number in said or number in comments else row.code).append(number)
     for row in found:  # empty lines between lines of code are code
-        inner = [
-            n for n in row.silent if n not in said and not lines[n - 1] and row.code and row.code[0] < n < row.code[-1]
-        ]
-        row.silent = [n for n in row.silent if n not in inner]
-        row.code = sorted(row.code + inner)
+        while row.code and not lines[row.code[0] - 1]:
+            row.silent.append(row.code.pop(0))
+        while row.code and not lines[row.code[-1] - 1]:
+            row.silent.append(row.code.pop())
+        row.silent.sort()
     return found
 
 
 def line_anchors(module: str) -> dict[int, list[str]]:
     """The names that are defined on a line without a row of their own."""
-    found: dict[int, list[str]] = {}
+    found = defaultdict[int, list[str]](list)
     have_rows = {row.name for row in starts(tree_of(module)).values()}
     own = {name: first_line(node) for name, node, inside in definitions(tree_of(module)) if not inside}
     for name, line in (own | assigned(module)).items():
         if name not in have_rows:
-            found.setdefault(line, []).append(name)
+            found[line].append(name)
     return found
 
 
@@ -138,7 +137,7 @@ def code(module: str, pages: frozenset[str]) -> list[str]:
     """Each line of a module's source as HTML."""
     source, anchors, more, starts = source_of(module), line_anchors(module), defaultdict[int, str](str), [0]
     for number, line in enumerate(source.splitlines(), start=1):
-        names = "".join(f'<span id="{name}"></span>' for name in anchors.get(number, []))
+        names = "".join(f'<span id="{name}"></span>' for name in anchors[number])
         more[starts[-1]] += (
             f'<span class="line" id="L{number}" style="--indent: {len(line) - len(line.lstrip())}">{names}'
             f'<a class="number" href="#L{number}" data-number="{number}" tabindex="-1" aria-hidden="true"></a>'

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from efficient_transformers.models import pretrained, saving
+from efficient_transformers.support.tables import Table
 from efficient_transformers.training.runs import VOCABULARY
 
 PAGES = ("book/write-with-it", "book/read-with-it")
@@ -39,36 +40,29 @@ def weights_of(name: str) -> Path:
     return Path(pretrained.SHIPPED / name / saving.WEIGHTS)
 
 
-def context_of(name: str) -> int:
-    return json.loads((pretrained.SHIPPED / name / saving.CONFIG).read_text(encoding="utf-8"))["max_seq_len"]
-
-
 def megabytes(name: str) -> str:
     return f"{weights_of(name).stat().st_size / 1e6:.1f} MB"
 
 
-def options(names: Iterable[str] | None = None) -> str:
+def options(names: Iterable[str] = ()) -> str:
     """Models, by default all that ship, as the options of a menu, each with how many characters it reads."""
-    return "".join(
-        f'<option value="{name}" data-context="{context_of(name)}">'
-        f"{html.escape(TITLES[name])} ({megabytes(name)})</option>"
-        for name in (shipped() if names is None else names)
-    )
+    made = []
+    for name in names or shipped():
+        config = json.loads((pretrained.SHIPPED / name / saving.CONFIG).read_text(encoding="utf-8"))
+        words = f"{html.escape(TITLES[name])} ({megabytes(name)})"
+        made.append(f'<option value="{name}" data-context="{config["max_seq_len"]}">{words}</option>')
+    return "".join(made)
 
 
 def table() -> str:
     """What a reader should know of each model; the numbers are those of its card."""
-    rows = "".join(
-        f'<tr><th scope="row">{html.escape(TITLES[name])}</th><td>{card["parameters"]:,}</td>'
-        f"<td>{card['validation_loss']:.3f}</td><td>{card['test_loss']:.3f}</td><td>{megabytes(name)}</td></tr>"
-        for name, card in ((name, pretrained.pretrained_card(name)) for name in shipped())
-    )
-    heads = ("model", "parameters", "validation loss", "test loss", "weights")
-    head = "".join(f'<th scope="col">{head}</th>' for head in heads)
-    return (
-        '<div class="pst-scrollable-table-container"><table class="table models-table">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    cards = [(name, pretrained.pretrained_card(name)) for name in shipped()]
+    rows = [
+        (TITLES[name], f"{c['parameters']:,}", f"{c['validation_loss']:.3f}", f"{c['test_loss']:.3f}", megabytes(name))
+        for name, c in cards
+    ]
+    made = Table(("model", "parameters", "validation loss", "test loss", "weights"), rows)
+    return f'<div class="pst-scrollable-table-container">{made._repr_html_()}</div>'
 
 
 def as_script(folder: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,11 @@ def recorded(model: LanguageModel, vocabulary: Vocabulary) -> dict[str, Any]:
     taken: dict[str, Tensor] = {}
     given: dict[str, Tensor] = {}
 
-    def record(name: str, module: nn.Module) -> None:
-        def keep(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-            taken[name], given[name] = inputs[0][0, PLACE], output
-
-        module.register_forward_hook(keep)
+    def keep(name: str, _: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        taken[name], given[name] = inputs[0][0, PLACE], output
 
     for name, module in model.named_modules():
-        record(name, module)
+        module.register_forward_hook(partial(keep, name))
     layer = f"body.{LAYER}"
     attention: Attention = model.get_submodule(f"{layer}.attention")  # type: ignore[assignment]
     logits = model(vocabulary.encode(TEXT)[None])[0, PLACE]

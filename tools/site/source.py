@@ -38,10 +38,9 @@ PAIRED = ["test_values_are_the_same", "test_derivatives_of_any_order_are_the_sam
 
 
 @cache
-def modules() -> dict[str, str]:
-    """The modules that have a page, by the name of the page, in the order of the table of contents."""
-    names = re.findall(rf"{FOLDER}/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    return {name: pages.documented()[name].__name__ for name in names}
+def modules() -> list[str]:
+    """The names of the modules that have a page, in the order of the table of contents."""
+    return re.findall(rf"{FOLDER}/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
 
 
 def top(module: str) -> dict[str, Definition]:
@@ -187,7 +186,7 @@ def find(domain: str, info: dict[str, str]) -> str | None:
     module = import_module(info["module"])
     home = getattr(getattr(module, name.partition(".")[0]), "__module__", module.__name__)
     page = home.rpartition(".")[2]
-    if modules().get(page) != home:
+    if page not in modules():
         return links.in_repository(str(Path(import_module(home).__file__ or "").relative_to(ROOT))) or None
     return f"../source/{page}.html#{name}" if name in known(page) else None
 
