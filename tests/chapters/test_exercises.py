@@ -13,6 +13,7 @@ from wrong_answers import PREAMBLE, WRONG
 from efficient_transformers.book.exercises import CHECKS, check, trained
 from efficient_transformers.judging.side import Side
 from tools.notebooks import run_notebooks
+from tools.site import pages
 
 CALL = re.compile(r'check\("([\d.]+)", answer\)')
 SOLUTION = re.compile(r"<summary>Solution</summary>\s+```python\n(.*?)```", re.DOTALL)
@@ -139,3 +140,7 @@ def test_what_chapter_7_makes_is_what_was_judged(n_layers):
     assert [name for name, p in first.state_dict().items() if not torch.equal(p, second.state_dict()[name])] == []
     tokens = torch.randint(65, (1, 9))
     assert torch.equal(first(tokens), second(tokens))
+
+
+def test_the_page_of_exercises_lists_each():
+    assert sorted(re.findall(r"\| Exercise ([\d.]+) \|", pages.exercises())) == sorted(CHAPTER)

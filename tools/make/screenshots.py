@@ -17,8 +17,7 @@ from tools.make import browser
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 FOLDER = ROOT / "book" / "static"
-
-
+TALLEST = 8000  # pixels of a picture: below 16,384 Chromium leaves out what is dark
 STORED = {  # a page, the element that is at the top, and the size, in CSS pixels and in pixels for each
     "preview.png": ("book/index.html", "#can-you-see-what-is-wrong", ViewportSize(width=944, height=660), 1.25),
     "page.png": ("notebooks/02-primer-ez.html", "#eq-2-3", ViewportSize(width=1280, height=800), 1),
@@ -37,9 +36,6 @@ def store(chromium: Browser, address: str) -> None:
         tab.close()
         Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
         print(path.relative_to(ROOT))
-
-
-TALLEST = 8000  # pixels of a picture: below 16,384 Chromium leaves out what is dark
 
 
 def look(chromium: Browser, address: str, pages: list[str], out: Path) -> None:

@@ -156,7 +156,6 @@ def made(name: str) -> str:
 
 
 def main() -> None:
-    FOLDER.mkdir(exist_ok=True)
     for name in PARTS:
         (FOLDER / f"{name}.py").write_text(made(name), encoding="utf-8")
 

@@ -64,8 +64,7 @@ def prose(name: str) -> str:
 
 def title(name: str) -> tuple[str, str]:
     """Number and title of a chapter or study."""
-    number, words = TITLE.findall(prose(name))[0]
-    return number, words
+    return TITLE.findall(prose(name))[0]
 
 
 def equations(name: str) -> list[str]:

@@ -67,8 +67,7 @@ def drifts(path: Path) -> list[str]:
 
 def main() -> None:
     found = [drift for path in sorted((ROOT / "book").rglob("*.md")) for drift in drifts(path)]
-    if found:
-        sys.exit("\n\n".join(found))
+    sys.exit("\n\n".join(found) or 0)
 
 
 if __name__ == "__main__":

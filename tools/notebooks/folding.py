@@ -75,12 +75,10 @@ def anchor(caption: re.Match[str]) -> str:
     return f"{caption['kind'][:3]}-{caption['number'].replace('.', '-')}".lower()
 
 
-def captioned(notebook: NotebookNode) -> Iterator[tuple[NotebookNode, re.Match[str]]]:
-    """The code cells that a caption follows, with it."""
+def captioned(notebook: NotebookNode) -> Iterator[tuple[NotebookNode, re.Match[str] | None]]:
+    """Each cell but the last, with the caption that follows, if one does."""
     for cell, following in pairwise(notebook.cells):
-        caption = CAPTION.match(following.source.lstrip())
-        if cell.cell_type == "code" and caption:
-            yield cell, caption
+        yield cell, CAPTION.match(following.source.lstrip())
 
 
 def is_folded(cell: NotebookNode) -> bool:

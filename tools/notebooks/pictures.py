@@ -15,7 +15,6 @@ import gzip
 import hashlib
 import io
 import re
-from itertools import pairwise
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -72,8 +71,7 @@ def fingerprint(svg: str) -> str:
 def take_vectors(notebook: NotebookNode) -> dict[str, str]:
     """The SVGs that the kernel sent, by the anchor of their figure, where they are smaller than the PNG; out of it."""
     found = {}
-    for cell, following in pairwise(notebook.cells):
-        caption = folding.CAPTION.match(following.source.lstrip())
+    for cell, caption in folding.captioned(notebook):
         for output in (each for given in cell.get("outputs", []) for each in folding.opened(given)):
             about = output.get("metadata", {}).get("image/png", {})
             svg = rounded(about.pop("svg", ""))
@@ -88,8 +86,8 @@ def anchors(notebook: NotebookNode) -> dict[str, str]:
     return {
         output.metadata["image/png"]["vector"]: folding.anchor(caption)
         for cell, caption in folding.captioned(notebook)
-        for output in cell.outputs
-        if "vector" in output.get("metadata", {}).get("image/png", {})
+        for output in cell.get("outputs", [])
+        if caption and "vector" in output.get("metadata", {}).get("image/png", {})
     }
 
 
@@ -102,7 +100,6 @@ def keep_vectors(notebook: NotebookNode, stored: NotebookNode, number: str) -> N
 
 def write_vectors(vectors: dict[str, str], number: str) -> None:
     """Store the SVGs of the chapter or study with this number, and nothing else of it."""
-    VECTORS.mkdir(exist_ok=True)
     for path in VECTORS.glob(f"fig-{number.lower()}-*.svg"):
         path.unlink()
     for anchor, svg in vectors.items():

@@ -126,8 +126,8 @@ def execute_it(name: str) -> str:
     return f"run `.venv/bin/python -m tools.notebooks.run_notebooks {name}`"
 
 
-def with_kept_outputs(name: str) -> NotebookNode:
-    """The text as a notebook, each code cell with the outputs that the stored one has of the same code.
+def bring_in_step(name: str) -> None:
+    """Write the text as a notebook, each code cell with the outputs that the stored one has of the same code.
 
     Raises:
         ValueError: if a code cell is new or has changed: its outputs, and what follows from them, are to be executed.
@@ -144,23 +144,12 @@ def with_kept_outputs(name: str) -> NotebookNode:
             raise ValueError(f"{name}: the cell that begins {begins!r} is not the stored one; {execute_it(name)}")
         cell.outputs, cell.execution_count = before[0].outputs, before.pop(0).execution_count
     pictures.keep_vectors(notebook, stored, number(name))
-    return canonical(notebook, name)
-
-
-def untitled(name: str) -> list[str]:
-    """The folded cells that nothing names."""
-    return [f"{name}: {what}" for what in folding.fold(source(name))]
+    write(canonical(notebook, name), name)
 
 
 def write(notebook: NotebookNode, name: str) -> None:
     path = ROOT / "notebooks" / f"{name}.ipynb"
-    path.parent.mkdir(exist_ok=True)
     path.write_text(nbformat.writes(notebook).rstrip("\n") + "\n", encoding="utf-8")
-
-
-def bring_in_step(name: str) -> None:
-    """Write the notebook of a text whose code is as it was."""
-    write(with_kept_outputs(name), name)
 
 
 def differences(name: str) -> list[str]:
@@ -191,7 +180,7 @@ def main() -> None:
         parser.error(f"names is {sorted(unknown)}; expected some of {notebooks()}")
     problems = []
     for name in arguments.names or notebooks():
-        problems += untitled(name)
+        problems += [f"{name}: {what}" for what in folding.fold(source(name))]  # a folded cell that nothing names
         if arguments.check:
             problems += differences(name)
         elif arguments.text:

@@ -36,20 +36,18 @@ def places() -> dict[str, tuple[str, int]]:
     return found
 
 
-def named(test: ast.AST, imported: set[str]) -> set[str]:
-    """The imported names in a test, and those of ``fast``."""
-    within = (n for n in ast.walk(test) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "fast")
-    return imported & {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} | {node.attr for node in within}
-
-
 def names() -> Iterator[tuple[str, set[str]]]:
-    """The tests of the package, and what each names."""
+    """The tests of the package, and what each names: what it imports, and what is ``fast``'s."""
     for path, tree in parsed().items():
         imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
         known = {alias.name for node in imports for alias in node.names}
         for test in tree.body if path.startswith("tests/package/") else []:
             if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
-                yield test.name, named(test, known)
+                plain = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+                fast = {
+                    n.attr for n in ast.walk(test) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "fast"
+                }
+                yield test.name, known & plain | fast
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 from tools.notebooks import folding
-from tools.notebooks.folding import CAPTION, TITLE, anchor
+from tools.notebooks.folding import CAPTION, anchor
 
 ANSWER = '<details class="answer"><summary>Guess first, then open</summary>'
 OPENS = re.compile(r"<details><summary>Guess first, then open</summary>\s*$")  # as a chapter writes it around the text
@@ -56,19 +56,15 @@ def fold_cells(app: Any, doctree: nodes.document) -> None:
         if "tag_fold" not in cell["classes"]:
             continue
         code = next(cell.findall(nodes.literal_block))
-        title = TITLE.match(code.astext())
-        if not title:
-            log.warning("a folded cell without a title: %r", code.astext()[:60], location=cell)
-            continue
-        source = code.astext()[title.end() :].lstrip("\n")
+        first, _, rest = code.astext().partition("\n")
+        title, source = first.removeprefix("#@title "), rest.lstrip("\n")
         code.rawsource = source  # Sphinx colors a block only while its text is the raw source
-        code.children = []
-        code += nodes.Text(source)
-        cell["title"] = title[1]
+        code[:] = [nodes.Text(source)]
+        cell["title"] = title
         if part(cell, "output") is None:
             cell["classes"].append("silent")  # said here, since a browser lays out a cell before its output has come
-        tick = " tick" * title[1].startswith("✓")
-        wrap(part(cell, "source"), f'<details class="hide{tick}"><summary>{escape(title[1])}</summary>', "</details>")
+        tick = " tick" * title.startswith("✓")
+        wrap(part(cell, "source"), f'<details class="hide{tick}"><summary>{escape(title)}</summary>', "</details>")
 
 
 def captioned(paragraph: nodes.Element) -> list[nodes.Element]:

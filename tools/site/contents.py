@@ -15,8 +15,6 @@ from docutils import nodes
 
 
 def move_contents(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    if "generate_toctree_html" not in context:
-        return
     pages, contents = context["generate_toctree_html"], context["generate_toc_html"]()
 
     def with_contents(**options: Any) -> Tag:

@@ -35,8 +35,7 @@ READING = re.compile(r"^\| Time[^|]*\| (\d+) minutes to read", re.MULTILINE)
 def minutes(name: str) -> int:
     """How long a chapter says that it takes to read."""
     found = READING.search(chapters.prose(name))
-    if not found:
-        raise ValueError(f"{name} has no row '| Time … | N minutes to read'; expected one in its summary")
+    assert found, f"{name} has no row '| Time … | N minutes to read' in its summary"
     return int(found[1])
 
 
@@ -95,8 +94,7 @@ def block() -> str:
     """The first annotated block of Chapter 1, between the markers that `annotate` looks for, which makes it live."""
     first = run_notebooks.chapters()[0]
     found = BLOCK.search((ROOT / "book" / f"{first}.md").read_text(encoding="utf-8"))
-    if not found:
-        raise ValueError(f"{first} has no annotated block; expected an equation, '<!-- join' and a cell")
+    assert found, f"{first} has no annotated block"
     latex, code, number = found[1], found[found.re.groups], TAG.search(found[1])[1]  # type: ignore[index]
     formula = mathml(TAG.sub("", latex).strip(), True, nodes.Element())
     return (

@@ -19,12 +19,13 @@ from sphinx.util import logging
 
 from tools.make import repository
 from tools.notebooks import folding, tested
+from tools.site.math import TAG
 
-TAG = re.compile(rf"\\tag\{{({folding.NUMBER})\}}")
 TITLE = re.compile(rf"(?P<kind>Section|Exercise)? ?(?P<number>{folding.NUMBER})(?=[:. ])")
 NUMBER = r"S?[1-9]\d?\.[1-9]\d?(?![\d.]*\d)"
 MORE = r"(?:(?:,|,? and|,? or| to|–)\s?" + NUMBER + r")*"
 MENTION = re.compile(rf"\({NUMBER}(?:(?:,|–)\s?{NUMBER})*\)|\b(?:Figure|Table|Section|Exercise)s?\s{NUMBER}{MORE}")
+PART = re.compile(rf"(?:^\w+\s|^\()?({NUMBER})\)?")
 TEST = re.compile(r"(?:tests/\w+/)?(?P<file>test_\w+\.py)(?:::(?P<member>test_\w+))?|(?P<name>test_\w+)")
 CLOSED = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.reference, nodes.title, nodes.raw)
 log = logging.getLogger(__name__)
@@ -68,15 +69,13 @@ def is_closed(node: Any) -> bool:
 def pieces(mention: str) -> list[tuple[str, str]]:
     """The mention cut into words and the names that they are links to: an empty one where they are none."""
     kind = re.match(r"\w*?(?=s?\s)", mention)
-    end = 0
     cut: list[tuple[str, str]] = []
-    for number in re.finditer(NUMBER, mention):
-        name = f"{kind[0]} {number[0]}" if kind else f"({number[0]})"
-        start = end if not cut else number.start()
-        stop = number.end() + (mention[number.end() :] == ")" and not kind)
-        cut += [(mention[end:start], ""), (mention[start:stop], name)]
-        end = stop
-    return [piece for piece in [*cut, (mention[end:], "")] if piece[0]]
+    end = 0
+    for part in PART.finditer(mention):
+        name = f"{kind[0]} {part[1]}" if kind else f"({part[1]})"
+        cut += [(mention[end : part.start()], ""), (part[0], name)]
+        end = part.end()
+    return [piece for piece in cut if piece[0]]
 
 
 def link_mentions(app: Any, doctree: nodes.document, docname: str) -> None:

@@ -23,7 +23,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from tools.site.code import PLAIN, inserted
-from tools.site.names import Definition, assigned, definitions, leads, source_of, tree_of
+from tools.site.names import Definition, anchors, definitions, first_line, leads, source_of, tree_of
 
 END = "\0"  # of a line
 
@@ -47,17 +47,15 @@ class Row:
         return self.code[-1] < node.body[0].lineno
 
 
-def first_line(statement: ast.stmt) -> int:
-    return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
-
-
 def starts(tree: ast.Module) -> dict[int, Row]:
     """The rows that begin with a definition, or with what is assigned after one, by their first lines.
 
     What is said of a class is said of its methods up to the first that has a docstring of its own.
     """
     found = {}
-    silent = {id(method) for _, node, _ in definitions(tree) for method in takewhile(is_silent, methods(node))}
+    classes = [node for _, node, _ in definitions(tree) if isinstance(node, ast.ClassDef)]
+    methods = [[method for method in node.body if isinstance(method, ast.FunctionDef)] for node in classes]
+    silent = {id(method) for inner in methods for method in takewhile(is_silent, inner)}
     for name, node, inside in definitions(tree):
         if id(node) not in silent and not (inside and is_silent(node)):
             found[first_line(node)] = Row(name, node)
@@ -72,15 +70,10 @@ def is_silent(node: Definition) -> bool:
     return not ast.get_docstring(node)
 
 
-def methods(node: Definition) -> list[Definition]:
-    inner = node.body if isinstance(node, ast.ClassDef) else []
-    return [method for method in inner if isinstance(method, ast.FunctionDef)]
-
-
-def docstring_lines(tree: ast.Module) -> set[int]:
-    said = [tree, *(node for _, node, _ in definitions(tree))]
-    bodies = [node.body[0] for node in said if ast.get_docstring(node)]
-    return {line for body in bodies for line in range(body.lineno, (body.end_lineno or 0) + 1)}
+def said_lines(tree: ast.Module) -> set[int]:
+    """The lines of strings that stand by themselves: docstrings, and what is said of fields."""
+    alone = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    return {line for node in alone for line in range(node.lineno, (node.end_lineno or 0) + 1)}
 
 
 def said_of_fields(tree: ast.Module) -> dict[int, str]:
@@ -96,12 +89,11 @@ def said_of_fields(tree: ast.Module) -> dict[int, str]:
 def rows(module: str) -> list[Row]:
     """The rows of a module; its docstring is said of its first lines."""
     source, tree = source_of(module), tree_of(module)
-    lines, begins, said = source.splitlines(), starts(tree), docstring_lines(tree)
+    lines, begins, said = source.splitlines(), starts(tree), said_lines(tree)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     whole = (t for t in tokens if t.type == tokenize.COMMENT and not t.line[: t.start[1]].strip())
     comments = {token.start[0]: token.string.lstrip("# ") for token in whole}
     fields = said_of_fields(tree)
-    said |= set(fields)
     found = [Row()]
     for number in range(1, len(lines) + 1):
         if number in begins:
@@ -125,8 +117,7 @@ def line_anchors(module: str) -> dict[int, list[str]]:
     """The names that are defined on a line without a row of their own."""
     found = defaultdict[int, list[str]](list)
     have_rows = {row.name for row in starts(tree_of(module)).values()}
-    own = {name: first_line(node) for name, node, inside in definitions(tree_of(module)) if not inside}
-    for name, line in (own | assigned(module)).items():
+    for name, line in anchors(module).items():
         if name not in have_rows:
             found[line].append(name)
     return found
@@ -135,9 +126,9 @@ def line_anchors(module: str) -> dict[int, list[str]]:
 @cache
 def code(module: str, pages: frozenset[str]) -> list[str]:
     """Each line of a module's source as HTML."""
-    source, anchors, more, starts = source_of(module), line_anchors(module), defaultdict[int, str](str), [0]
+    source, ids, more, starts = source_of(module), line_anchors(module), defaultdict[int, str](str), [0]
     for number, line in enumerate(source.splitlines(), start=1):
-        names = "".join(f'<span id="{name}"></span>' for name in anchors[number])
+        names = "".join(f'<span id="{name}"></span>' for name in ids[number])
         more[starts[-1]] += (
             f'<span class="line" id="L{number}" style="--indent: {len(line) - len(line.lstrip())}">{names}'
             f'<a class="number" href="#L{number}" data-number="{number}" tabindex="-1" aria-hidden="true"></a>'

@@ -5,18 +5,19 @@ Those of the landing page become a block of HTML; all others stand in Markdown, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tools.site import landing, models, one_token, pages, source, writing
 
-MARKS = {
+MARKS: dict[str, Callable[[], str]] = {
     "exercises": pages.exercises,
     "modules": pages.modules,
     "sources": source.listed,
     "shipped models": models.options,
     "table of models": models.table,
     "one token": one_token.settings,
-    "models of one token": one_token.options,
+    "models of one token": lambda: models.options(one_token.SHOWN),
 }
 BLOCKS = {
     "facts": landing.facts,

@@ -68,10 +68,7 @@ def display(self: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def kept_together(match: re.Match[str]) -> str:
-    return f'<span class="kept">{match[0]}</span>' if match[1] or match[3] else match[0]
-
-
 def keep_together(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     if "body" in context:
-        context["body"] = TOUCHED.sub(kept_together, context["body"])
+        kept = r'<span class="kept">\g<0></span>'
+        context["body"] = TOUCHED.sub(lambda m: m.expand(kept) if m[1] or m[3] else m[0], context["body"])

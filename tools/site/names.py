@@ -37,19 +37,18 @@ def definitions(tree: ast.AST, within: str = "", inside: bool = False) -> Iterat
             yield from definitions(node, name, inside or isinstance(node, ast.FunctionDef))
 
 
-def assigned(module: str) -> dict[str, int]:
-    """The names that a module assigns at its top, with their lines."""
-    found: dict[str, int] = {}
+def first_line(statement: ast.stmt) -> int:
+    return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+
+
+@cache
+def anchors(module: str) -> dict[str, int]:
+    """What names can lead to on a module's page: classes, functions, what it assigns at its top; and their lines."""
+    found = {name: first_line(node) for name, node, inside in definitions(tree_of(module)) if not inside}
     for node in tree_of(module).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         found |= {target.id: node.lineno for target in targets if isinstance(target, ast.Name)}
     return found
-
-
-@cache
-def known(module: str) -> set[str]:
-    """The anchors of a module's page, its beginning included."""
-    return {"", *(name for name, _, inside in definitions(tree_of(module)) if not inside), *assigned(module)}
 
 
 def leads(module: str, pages: frozenset[str]) -> dict[tuple[int, int], Place]:
@@ -59,6 +58,6 @@ def leads(module: str, pages: frozenset[str]) -> dict[tuple[int, int], Place]:
         for to in name.goto(follow_imports=True):
             home, anchor = to.module_name.rpartition(".")[2], (to.full_name or "").removeprefix(to.module_name)[1:]
             is_itself = (home, to.line, to.column) == (module, name.line, name.column)
-            if home in pages and to.full_name and anchor in known(home) and not is_itself:
+            if home in pages and to.full_name and anchor in ("", *anchors(home)) and not is_itself:
                 found[name.line, name.column] = home, anchor
     return found

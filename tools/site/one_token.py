@@ -105,7 +105,3 @@ def settings() -> str:
         "recorded": json.dumps(recorded(model, vocabulary), ensure_ascii=False),
     }
     return " ".join(f'data-{name}="{html.escape(str(value))}"' for name, value in given.items())
-
-
-def options() -> str:
-    return models.options(SHOWN)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 API = ROOT / "book" / "api"
 PACKAGE = "efficient_transformers"
 FOLDERS = ("layers", "models", "training", "judging", "book", "support", "")  # of the package, in the order of the page
-EXERCISE = re.compile(r"^### (Exercise \d+\.\d+): (.+)\n\n\*(\w+) · (\w+)\*$", re.MULTILINE)
+EXERCISE = re.compile(r"^### (Exercise \d+\.\d+): (.+)\n\s*\*(\w+) · (\w+)\*\s*$", re.MULTILINE)
 DIFFICULTIES = ("easy", "medium", "hard")
 BUILT_AS = re.compile(r"The book builds it as ``(\w+)``")
 PLACE = re.compile(rf"\((?P<equation>{folding.NUMBER})\)|Section (?P<section>{folding.NUMBER})")
@@ -132,11 +132,9 @@ def rows_of(page: str, place: int, code: int) -> dict[str, chapters.Explanation]
     for line in (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8").splitlines():
         cells = line.strip("|").split("|") if line.startswith("|") else []
         if len(cells) > max(place, code) and (at := PLACE.search(cells[place])):
-            section = at["section"] or sections[at["equation"]]
+            section, equations = at["section"] or sections[at["equation"]], [n for n in [at["equation"]] if n]
             for name in CODE.findall(cells[code]):
-                found.setdefault(
-                    name, chapters.Explanation("Taught", section, [at["equation"]] if at["equation"] else [])
-                )
+                found.setdefault(name, chapters.Explanation("Taught", section, equations))
     return found
 
 

@@ -214,19 +214,14 @@ def marks_of(pairs: list[Pair], codes: list[str]) -> list[list[Mark]]:
 
 
 def mark_code(pre: Tag, marks: list[Mark]) -> None:
-    """Each name in a span, and each line, so that a long one can go on indented, and a comment behind code below it."""
+    """Each name in a span, and each line, so that a long one can go on indented."""
     code, start = pre.get_text(), 0
-    behind = {t.start[0]: t.start[1] for t in tokenize.generate_tokens(io.StringIO(code).readline)
-              if t.type == tokenize.COMMENT and t.line[: t.start[1]].strip()}  # fmt: skip
     more: dict[int, str] = defaultdict(str)
     for _, end, _ in marks:
         more[end] += "</span>"
-    for row, line in enumerate(code.splitlines(), 1):
+    for line in code.splitlines():
         indent = len(line) - len(line.lstrip())
         more[start] += f'<span class="line" style="--in: {indent}ch">' if indent else '<span class="line">'
-        if row in behind:
-            more[start + len(line[: behind[row]].rstrip())] += '<span class="gap">'
-            more[start + behind[row]] += "</span>"
         start += len(line) + 1
         more[start] += "</span>"
     for begin, _, key in marks:

@@ -15,14 +15,10 @@ POLICY = (
     "default-src 'self'; script-src 'self'{hashes}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'self'"
 )
+FINISHED = 'http-equiv="Content-Security-Policy"'  # of a page from an earlier build, whose last step this is
 CHARSET = re.compile(r'<meta charset="utf-8"\s*/?>')
 INLINE = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
 HANDLER = re.compile(r' onclick="[^"]*"')
-
-
-def is_finished(text: str) -> bool:
-    """Whether a page is from an earlier build, whose last step this is."""
-    return 'http-equiv="Content-Security-Policy"' in text
 
 
 def with_policy(text: str) -> str:
@@ -38,5 +34,5 @@ def with_policy(text: str) -> str:
 def write(app: Any) -> None:
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        if not is_finished(text):
+        if FINISHED not in text:
             path.write_text(with_policy(text), encoding="utf-8")

@@ -121,11 +121,8 @@ def mark(page: str, text: str, cited: dict[str, str]) -> str:
 
     def marked(link: re.Match[str]) -> str:
         address, value = link["href"], ""
-        if (
-            NOT.search(link["rest"])
-            or "viewcode-link" in link["inside"]
-            or any(a < link.start() < b for a, b in closed)
-        ):
+        is_closed = any(a < link.start() < b for a, b in closed)
+        if is_closed or NOT.search(link["rest"]) or "viewcode-link" in link["inside"]:
             return link[0]
         if re.match(r"https?:", address):
             if not (entry := cited.get(PREFIX.sub("", address.partition("#")[0]))):
@@ -158,7 +155,7 @@ def write(app: Any) -> None:
     cited = papers(texts["book/bibliography.html"])
     wanted: dict[str, set[str]] = defaultdict(set)
     for page, text in texts.items():
-        if not policy.is_finished(text):  # written by this build
+        if policy.FINISHED not in text:  # written by this build
             texts[page] = mark(page, text, cited)
             (site / page).write_text(texts[page], encoding="utf-8")
         for entry, address in MARKED.findall(texts[page]):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ NAME = re.compile(r"[A-Za-z_]\w{2,}")
 STRUCTURED = re.compile(r"<(mfrac|msqrt|mtable|munderover|msubsup|msup|mover)\b")
 DECLARED, KNOWN = "const SECTIONS = ", "const KNOWN = "
 ASKED = Path(__file__).parents[2] / "book" / "asked.yml"
+OUTPUT = "cell_code_output"
 APART = (nodes.section, addnodes.desc, nodes.title, nodes.image, nodes.raw, nodes.math_block, nodes.comment)
 
 
@@ -37,42 +39,38 @@ def formula(latex: str) -> str:
     return "…" if STRUCTURED.search(made) else html.unescape(re.sub("<[^>]*>", "", made)).strip()
 
 
-def is_shown(node: nodes.Element) -> bool:
-    """Not folded away, and not what a cell printed or drew."""
-    return "tag_fold" not in node["classes"] and node.get("nb_element") != "cell_code_output"
+def seen(node: nodes.Node) -> Iterator[nodes.Node]:
+    """The texts, formulas and code that a reader sees of a node at once, without its subsections.
+
+    Left out is what is folded away, and what a cell printed or drew.
+    """
+    if isinstance(node, (nodes.Text, nodes.math, nodes.literal_block)):
+        yield node
+    elif not isinstance(node, APART) and "tag_fold" not in node["classes"] and node.get("nb_element") != OUTPUT:
+        for child in node.children:
+            yield from seen(child)
+        if not isinstance(node, nodes.Inline):
+            yield nodes.Text(" ")
 
 
-def prose(node: nodes.Node) -> str:
-    """The words of a node, without its subsections."""
-    if isinstance(node, nodes.Text):
-        return node.astext()
-    if isinstance(node, nodes.math):
-        return formula(node.astext())
-    if isinstance(node, (*APART, nodes.literal_block)) or not is_shown(node):
-        return ""
-    return ("" if isinstance(node, nodes.TextElement) else " ").join(prose(child) for child in node.children)
-
-
-def names(node: nodes.Node) -> set[str]:
-    """The names in the code that a reader sees at once."""
-    if isinstance(node, nodes.literal_block):  # a whole file would be the answer to everything
-        return set() if "source" in node else set(NAME.findall(node.astext()))
-    if isinstance(node, (nodes.Text, *APART)) or not is_shown(node):
-        return set()
-    return set().union(*(names(child) for child in node.children))
+def prose(*parts: nodes.Node) -> str:
+    found = [leaf for part in parts for leaf in seen(part) if not isinstance(leaf, nodes.literal_block)]
+    words = (formula(leaf.astext()) if isinstance(leaf, nodes.math) else leaf.astext() for leaf in found)
+    return re.sub(r"\s+", " ", "".join(words)).strip()
 
 
 def entry(page: str, anchor: str, title: str, parts: list[nodes.Node]) -> list[str]:
     """Where it is, what it is called, its words, and the names in its code."""
-    text = re.sub(r"\s+", " ", " ".join(prose(part) for part in parts)).strip()
-    return [f"{page}.html#{anchor}", title, text, " ".join(sorted(set().union(*(names(part) for part in parts))))]
+    code = [leaf for part in parts for leaf in seen(part) if isinstance(leaf, nodes.literal_block)]
+    names = {name for block in code if "source" not in block for name in NAME.findall(block.astext())}  # no whole file
+    return [f"{page}.html#{anchor}", title, prose(*parts), " ".join(sorted(names))]
 
 
 def sections(page: str, doctree: nodes.document) -> list[list[str]]:
     found = []
     for node in doctree.findall(nodes.section):
         title = node.next_node(nodes.title)
-        found.append(entry(page, node["ids"][0], "".join(map(prose, title.children)).strip(), node.children))
+        found.append(entry(page, node["ids"][0], prose(*title.children), node.children))
     for node in doctree.findall(addnodes.desc):
         signature = node.next_node(addnodes.desc_signature)
         if node["objtype"] in ("class", "function", "data") and signature["ids"]:
@@ -102,8 +100,8 @@ def name_terms(app: Any, doctree: nodes.document) -> None:
 
 def leads_to(page: str, node: nodes.Element, folder: str = "") -> str:
     """The address behind the first link of a node to an anchor in the folder; empty if it has none."""
-    where = [link["refuri"] for link in node.findall(nodes.reference) if "#" in link["refuri"]]
-    inside = [address for address in where if folder in address]
+    links = [link["refuri"] for link in node.findall(nodes.reference)]
+    inside = [address for address in links if "#" in address and folder in address]
     return re.sub(r"[^/]+/\.\./", "", str(Path(page).parent / inside[0])) if inside else ""
 
 
@@ -120,13 +118,11 @@ def terms(doctree: nodes.document) -> list[list[str]]:
 
 def named(doctree: nodes.document) -> list[list[str]]:
     """Each name of the originals as an entry of its own, with the section in which ours is."""
-    return [
-        [
-            *entry(ORIGINALS, row["ids"][0], row[0].astext(), row[1:-1]),
-            leads_to(ORIGINALS, row, "notebooks/"),
-        ]
-        for row in originals(doctree)
-    ]
+    found = []
+    for row in originals(doctree):
+        words = entry(ORIGINALS, row["ids"][0], row[0].astext(), row[1:-1])
+        found.append([*words, leads_to(ORIGINALS, row, "notebooks/")])
+    return found
 
 
 def listed(page: str, doctree: nodes.document) -> list[list[str]]:

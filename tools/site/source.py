@@ -28,7 +28,7 @@ from efficient_transformers.layers import fast
 from tools.notebooks import tested
 from tools.site import links, pages
 from tools.site.listing import Row, code, rows
-from tools.site.names import Definition, definitions, known, tree_of
+from tools.site.names import Definition, anchors, definitions, tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "book/source"
@@ -81,13 +81,6 @@ def forms(module: str, name: str) -> Iterator[tuple[str, str]]:
             yield "The fast form of", f"`{plain.__name__} <{home}.html#{plain.__name__}>`__"
 
 
-def tests_of(module: str, name: str) -> list[str]:
-    """First those that hold it to what it answers."""
-    answers = [test for _, _, tests in originals().get(name, []) for test in tests]
-    paired = PAIRED if list(forms(module, name)) else []
-    return list(dict.fromkeys([*answers, *paired, *named_in_tests().get(name, [])]))
-
-
 def facts(module: str, name: str) -> Iterator[str]:
     """Where a class or function is explained and listed, what it answers, what holds it, as reStructuredText."""
     for says, link in forms(module, name):
@@ -98,7 +91,9 @@ def facts(module: str, name: str) -> Iterator[str]:
     if answered := {theirs: anchor for theirs, anchor, _ in originals().get(name, [])}:
         listed = ", ".join(f"`{theirs} <../from-labml.html#{anchor}>`__" for theirs, anchor in answered.items())
         yield f"labml's name: {listed}." if len(answered) == 1 else f"labml's names: {listed}."
-    if tests := tests_of(module, name):
+    answers = [test for _, _, tests in originals().get(name, []) for test in tests]  # hold it to what it answers
+    paired = PAIRED if list(forms(module, name)) else []
+    if tests := list(dict.fromkeys([*answers, *paired, *named_in_tests().get(name, [])])):
         held = []
         for test in tests[:SHOWN]:
             words = test.removeprefix("test_").replace("_", " ")
@@ -188,7 +183,7 @@ def find(domain: str, info: dict[str, str]) -> str | None:
     page = home.rpartition(".")[2]
     if page not in modules():
         return links.in_repository(str(Path(import_module(home).__file__ or "").relative_to(ROOT))) or None
-    return f"../source/{page}.html#{name}" if name in known(page) else None
+    return f"../source/{page}.html#{name}" if name in anchors(page) else None
 
 
 def lead_to_pages(app: Any, config: Any) -> None:

@@ -33,14 +33,12 @@ class Row(NamedTuple):
 
 
 @cache
-def terms() -> dict[str, tuple[re.Pattern[str], str]]:
-    """How each word is found in a text, and its anchor; the longest first, so that a leak map is no leak."""
-    found = {}
-    for strong in TERM.findall((ROOT / f"{GLOSSARY}.md").read_text(encoding="utf-8")):
-        for word in strong.rstrip(".").split(", "):
-            pattern = re.compile(rf"(?<![\w-]){re.escape(word)}s?(?![\w-])", re.IGNORECASE)
-            found[word] = (pattern, nodes.make_id(f"term-{strong}"))
-    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+def terms() -> tuple[re.Pattern[str], dict[str, str]]:
+    """What finds a word in a text, the longest first, so that a leak map is no leak; and each word's anchor."""
+    strong = TERM.findall((ROOT / f"{GLOSSARY}.md").read_text(encoding="utf-8"))
+    found = {word.lower(): nodes.make_id(f"term-{s}") for s in strong for word in s.rstrip(".").split(", ")}
+    words = "|".join(map(re.escape, sorted(found, key=len, reverse=True)))
+    return re.compile(rf"(?<![\w-])({words})s?(?![\w-])", re.IGNORECASE), found
 
 
 @cache
@@ -83,20 +81,15 @@ def link_terms(app: Any, doctree: nodes.document, docname: str) -> None:
     for math in list(doctree.findall(nodes.math)):
         if math.astext() in meant and is_prose(math) and not isinstance(math.parent, nodes.reference):
             math.replace_self(link(NOTATION, meant.pop(math.astext()), math.deepcopy()))
-    wanted = dict(terms())
+    pattern, wanted = terms()[0], dict(terms()[1])
     for text in list(doctree.findall(nodes.Text)):
-        if not wanted or not is_prose(text) or is_closed(text.parent):
+        if not is_prose(text) or is_closed(text.parent):
             continue
-        made: list[nodes.Node] = [text]
-        for word, (pattern, anchor) in list(wanted.items()):
-            for place, part in enumerate(made):
-                if isinstance(part, nodes.Text) and (match := pattern.search(part)):
-                    del wanted[word]
-                    made[place : place + 1] = [
-                        nodes.Text(part[: match.start()]),
-                        link(GLOSSARY, anchor, nodes.Text(match[0])),
-                        nodes.Text(part[match.end() :]),
-                    ]
-                    break
-        if len(made) > 1:
-            text.parent.replace(text, [node for node in made if node.astext()])
+        made: list[nodes.Node] = []
+        end = 0
+        for match in pattern.finditer(text):
+            if anchor := wanted.pop(match[1].lower(), ""):
+                made += [nodes.Text(text[end : match.start()]), link(GLOSSARY, anchor, nodes.Text(match[0]))]
+                end = match.end()
+        if made:
+            text.parent.replace(text, [node for node in [*made, nodes.Text(text[end:])] if node.astext()])
