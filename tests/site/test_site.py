@@ -274,7 +274,7 @@ def test_figures_have_captions_and_text_that_a_phone_shows(chapter, notebook):
     """At 390 px, no text is below 9 px: from its size in the picture, and the ratio of shown to drawn width."""
     drawn = {}
     for cell, caption in folding.captioned(notebook):
-        for output in cell.outputs:
+        for output in cell.outputs if caption and cell.cell_type == "code" else []:
             size = output.get("metadata", {}).get("image/png", {})
             if size or "image/png" in output.get("data", {}):  # an explorer's frame has no measures
                 drawn[folding.anchor(caption)] = size
