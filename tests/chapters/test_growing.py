@@ -17,7 +17,7 @@ def test_each_part_lowers_the_loss_under_another_seed(monkeypatch):
     last = next(i for i, source in enumerate(code) if "figures.growing" in source)
     imports = next(source for source in code if "import torch\n" in source)
     grown = "\n".join(code[first:last])
-    assert grown.count("manual_seed(0)") == 2
+    assert grown.count("manual_seed(0)") == 3
     assert "warmup_steps=20)" in grown
     other = grown.replace("manual_seed(0)", "manual_seed(1)").replace("warmup_steps=20)", "warmup_steps=20, seed=1)")
     names = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from efficient_transformers.book import results
 from efficient_transformers.book.records import model_name
-from efficient_transformers.judging.evidence import ALIKE, Comparison, Word, word_for
+from efficient_transformers.judging.evidence import ALIKE, Comparison, Word, regrouped, word_for
 from efficient_transformers.judging.recording import updated
 
 ROOT = Path(__file__).parents[2]
@@ -158,3 +159,22 @@ def test_the_finding_of_the_first_page_is_what_the_runs_say():
 @pytest.mark.parametrize("page", ["how-we-compare", "06-head-to-head"])
 def test_the_bound_of_as_good_is_that_of_the_pages(page):
     assert f"within {ALIKE:g} nats of 0" in (ROOT / "book" / f"{page}.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_page_says_how_many_words_a_correction_for_whole_studies_would_take():
+    asked = taken = 0
+    for study in results.lists().keys() - {results.AFTERWARDS}:
+        rows, losses = {}, {}
+        for name in results.lists()[study]:
+            with suppress(ValueError):  # declared, and not run as declared
+                judged = [] if [study, name] in results.written()["given"] else results.judged(study, name).values()
+                rows |= (of := {f"{name} {i}": row for i, row in enumerate(judged)})
+                losses |= (
+                    {name: {i: tuple(model.losses for model in row.models) for i, row in of.items()}} if of else {}
+                )
+        undone = regrouped(losses) if losses else {}
+        asked += len(rows)
+        taken += sum(word_for(row.comparison, undone[i]) != row.word for i, row in rows.items())
+    page = (ROOT / "book" / "how-we-compare.md").read_text(encoding="utf-8")
+    assert f"of {asked} pairs it would take *better* or *worse* from {taken}." in page

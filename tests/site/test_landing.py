@@ -9,8 +9,9 @@ import pytest
 from axe import violations
 from playwright.sync_api import expect
 
+from tools.make import repository
 from tools.notebooks import run_notebooks
-from tools.site import writing
+from tools.site import landing, writing
 
 SITE = Path(__file__).parents[2] / "_build" / "html"
 PAGE = (SITE / "book" / "index.html").as_uri()
@@ -106,3 +107,10 @@ def test_without_javascript_the_page_is_whole(open_page):
     assert "ROMEO:" in tab.locator("#two-write-here .models-text").first.inner_text()
     assert tab.locator(".intervals").count() == 3
     assert tab.locator("svg.emblem[aria-hidden]").count() == len(run_notebooks.chapters())
+
+
+def test_an_author_and_a_date_stand_there_once_the_repository_has_an_address(monkeypatch):
+    monkeypatch.setattr(repository, "known", lambda: "")
+    assert landing.byline() == ""
+    monkeypatch.setattr(repository, "known", lambda: "https://github.com/somebody/book")
+    assert re.search(r">By somebody, \d{4}-\d\d-\d\d<", landing.byline())

@@ -22,11 +22,7 @@ BUILD = ROOT / "_build"
 
 
 def page_of(name: str) -> str:
-    """The page whose path ends with this.
-
-    Raises:
-        ValueError: if that is none, or several.
-    """
+    """The page whose path ends with this; ValueError if that is none, or several."""
     notebooks = run_notebooks.notebooks()
     texts = [str(path.relative_to(ROOT / "book").with_suffix("")) for path in (ROOT / "book").rglob("*.md")]
     pages = [f"{'notebooks' if text in notebooks else 'book'}/{text}" for text in texts]

@@ -133,11 +133,7 @@ def deal(pairs: list[Pair], dealt: dict[str, int]) -> list[int]:
 
 
 def annotated(body: str, text: str, number: str, dealt: dict[str, int]) -> str:
-    """A block with its marks and its key, in the colors that are dealt.
-
-    Raises:
-        NotFoundError: where the comment names what the block has not.
-    """
+    """A block with its marks and its key, in the colors that are dealt; NotFoundError for a name that it has not."""
     pairs, block = pairs_of(text), BeautifulSoup(body, "html.parser")
     mark_symbols(pairs, block.select(".join-math math"))
     cells = block.select(".join-code div.cell_input")

@@ -86,23 +86,20 @@ def runs(found: results.Answer) -> list[nodes.Node]:
     ]
 
 
-def key(names: list[str]) -> nodes.Element:
-    """How to read the pictures of a page that has these questions."""
-    found = [results.find(name) for name in names]
-    lines = [
+def key() -> nodes.Element:
+    """How to read the pictures of a page."""
+    said = (
         "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where "
-        "the true mean may lie, in nats. Better and worse take a bar that leaves out 0, and a second test that agrees. "
-        f"Otherwise as good is a bar that lies within {ALIKE:g} of 0, and of all else we cannot tell."
-    ]
-    if any(beyond(row.comparison) for answer in found for row in answer.rows.values()):
-        lines.append("What lies beyond the scale is a < or a >.")
-    if re.search("short|long", " ".join(word for answer in found for word in (*answer.rows, answer.sentence))):
-        lines.append(
-            "A short training is 500 steps of the baseline, or their time; a long one 2,000; the longest 8,000."
-        )
+        "the true mean may lie, in nats; < and > stand for what lies beyond the scale. *Better* or *worse*: the bar "
+        "leaves out 0, and other ways to compute it agree. *As good*: neither of these, and the bar lies within "
+        f"{ALIKE:g} of 0. *Cannot tell*: all else. A *short* training is 500 steps of the baseline, or as much time as "
+        "they take; a *long* one is 2,000 steps, and the *longest* 8,000. "
+    )
+    words = enumerate(re.split(r"\*(.+?)\*", said))
+    pieces = [nodes.emphasis("", word) if place % 2 else nodes.Text(word) for place, word in words]
     where = pending_xref("", refdomain="std", reftype="doc", reftarget="/book/how-we-compare", refexplicit=True)
     where += nodes.inline("", "How we compare")
-    return nodes.paragraph("", "", nodes.Text(" ".join(lines) + " "), where, classes=["more"])
+    return nodes.paragraph("", "", *pieces, where, classes=["more"])
 
 
 def shown(name: str, as_expected: bool = False) -> nodes.Element:
@@ -139,4 +136,4 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
                 cells.close(found, after=found)
     asked = [node for node in doctree.findall(nodes.container) if "result" in node["classes"]]
     if asked and app.env.docname != "book/index":  # whose words say it
-        asked[0].insert(2, key([node["ids"][0].removeprefix("question-") for node in asked]))
+        asked[0].insert(2, key())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,16 @@ def facts() -> str:
     return (
         f'<ul class="facts">{"".join(f"<li>{fact}</li>" for fact in said)}</ul>'
         f'<p class="start"><a href="../notebooks/{first}.html">Start with Chapter 1</a> '
-        f"{colab(first, 'Open in Colab', 'Chapter 1 in Colab')}</p>"
+        f"{colab(first, 'Open in Colab', 'Chapter 1 in Colab')}</p>{byline()}"
     )
+
+
+def byline() -> str:
+    """Who keeps the repository, and when it last changed; empty while it has no address."""
+    if not (address := repository.known()):
+        return ""
+    changed = subprocess.check_output(["git", "log", "-1", "--format=%cs"], cwd=ROOT, text=True).strip()
+    return f'<p class="more">By {repository.slug(address).partition("/")[0]}, {changed}</p>'
 
 
 def block() -> str:
