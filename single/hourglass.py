@@ -101,7 +101,7 @@ class MeanShortening(nn.Module):
 
 
 class CopyUpSampling(nn.Module):
-    """(4.4), above: x (B, T, D) and short (B, n, D) to (B, T, D)."""
+    """The first line of (4.4): x (B, T, D) and short (B, n, D) to (B, T, D)."""
 
     def __init__(self, factor):
         super().__init__()
@@ -156,8 +156,9 @@ def initialize(module):
         if isinstance(linear, nn.Linear):
             nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
     for block in module.modules():
-        for last in getattr(block, "branch_ends", list)():
-            nn.init.zeros_(last.weight)
+        if hasattr(block, "branch_ends"):
+            for last in block.branch_ends():
+                nn.init.zeros_(last.weight)
 
 
 def build(vocab_size):

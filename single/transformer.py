@@ -98,8 +98,9 @@ def initialize(module):
         if isinstance(linear, nn.Linear):
             nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
     for block in module.modules():
-        for last in getattr(block, "branch_ends", list)():
-            nn.init.zeros_(last.weight)
+        if hasattr(block, "branch_ends"):
+            for last in block.branch_ends():
+                nn.init.zeros_(last.weight)
 
 
 def build(vocab_size):
