@@ -147,6 +147,7 @@ def growth(panels: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
             (shown[label],) = ax.plot(list(line), list(line.values()), markersize=4.5, lw=1.4, **look)
         logarithmic(ax, sorted({float(n) for line in lines.values() for n in line}), WIDTH - 0.9)
         ax.set_ylabel(title)
+        ax.tick_params(labelbottom=True)
     axes[-1].set_xlabel("tokens")
     legend_above(figure, shown)
     return figure
