@@ -224,7 +224,7 @@ def test_a_path_is_split_nine_to_one(tmp_path):
     assert corpus.vocabulary.decode(corpus.validation) == text[len(text) * 9 // 10 :]
 
 
-def test_a_optionsvocabulary_encodes_and_an_unknown_character_is_named_with_its_line(tmp_path):
+def test_a_given_vocabulary_encodes_and_an_unknown_character_is_named_with_its_line(tmp_path):
     file, text = tmp_path / "text.txt", "the fox\n" * 30 + "the é"
     file.write_text(text)
     vocabulary = Vocabulary("".join(sorted(set(text + "xyzß"))))

@@ -315,9 +315,8 @@ def crossing(differences: Mapping[float, Sequence[float]]) -> Crossing | None:
     reach = float(stats.t.ppf(1 - LEVEL / 2, freedom)) * error
     points = 2000  # how finely each stretch between neighbors is looked at
     x = np.concatenate([*(np.geomspace(a, b, points, endpoint=False) for a, b in pairwise(places)), places[-1:]])
-    clear = np.flatnonzero(
-        np.abs(np.interp(np.log(x), np.log(places), means)) > reach
-    )  # 0 is not in the interval there
+    between = np.interp(np.log(x), np.log(places), means)
+    clear = np.flatnonzero(np.abs(between) > reach)  # 0 is not in the interval there
     first = starts[0]  # the first change of sign; a curve may have more
     w = means[first] / (means[first] - means[first + 1])
     at = places[first] ** (1 - w) * places[first + 1] ** w

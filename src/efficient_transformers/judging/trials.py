@@ -19,7 +19,7 @@ from ..models.cost import effective_parameters
 from ..support.checks import require
 from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, score
-from ..training.execution import Execution
+from ..training.execution import Execution, find_device
 from ..training.loop import TrainingConfig, train
 from .protocol import Trial
 from .recording import Record, environment
@@ -72,7 +72,8 @@ def execute_trial(
         record["test"] = test = scored(model, corpus, entry.part, entry.seq_len, targets)
         if None in (test["loss"], validation["loss"]):
             raise FloatingPointError(f"a score of {entry.label!r}, seed {trial.seed}, is not finite")
-    return record | {"device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"} | environment()
+    device = find_device().type
+    return record | {"device": torch.cuda.get_device_name() if device == "cuda" else device} | environment()
 
 
 def scored(model: nn.Module, corpus: Corpus, part: str, seq_len: int, targets: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run says while it lasts: a file with a line of JSON for each evaluation, TensorBoard, a progress bar.
+"""What a run says while it lasts: a file with a line of JSON for each evaluation, a progress bar.
 
 See :doc:`/book/scaling-up`.
 """
@@ -33,7 +33,7 @@ def json_lines(path: Path, before: Iterable[Record]) -> Callable[[Record], None]
     lines = [json.dumps(finite(record)) + "\n" for record in before]
     write_text(path, "".join(lines))
 
-    def append(record: Record) -> None:
+    def add(record: Record) -> None:
         lines.append(json.dumps(finite(record)) + "\n")
         try:
             write_text(path, "".join(lines))
@@ -41,7 +41,7 @@ def json_lines(path: Path, before: Iterable[Record]) -> Callable[[Record], None]
             step = record["step"]
             warnings.warn(f"the metrics of step {step} could not be written to {path} ({reason(error)})", stacklevel=2)
 
-    return append
+    return add
 
 
 def bar(values: Iterable[Any] | None = None, *, show: bool, **options: Any) -> Any:
