@@ -86,7 +86,7 @@ def commit_of_code() -> str:
 def main() -> None:
     counts = {"seeds": SEEDS, "sizes": SIZES, "seq_len": 64, "batch_size": 8}
     commit = commit_of_code()
-    known = [record["run"] for record in read_records(RESULTS)]
+    known = [record["run"] for record in read_records(RESULTS)] if RESULTS.exists() else []
     for kind, numbers in TRIALS.items():
         for number in numbers:
             run = {"kind": kind, "number": number, "steps": STEPS[kind], **counts}
