@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import judged
 import pytest
 import torch
 from torch import nn
@@ -280,6 +281,19 @@ def test_a_card_counts_the_verdicts_whose_answer_is_known():
         "How often a verdict is right: a model compared with itself was called different in 1 of 60 verdicts at equal "
         "steps and in 3 of 38 verdicts in equal time; a lead of 0.12 nats was found in 20 of 20 verdicts."
     )
+
+
+def test_a_judged_run_that_is_recorded_is_not_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(judged, "RESULTS", tmp_path / "verdicts.jsonl")
+    monkeypatch.setattr(judged, "TRIALS", {"null": range(2)})
+    monkeypatch.setattr(judged, "commit_of_code", lambda: "0" * 40)
+    made = []
+    monkeypatch.setattr(judged, "execute", lambda run, commit: made.append(run) or {"run": run, "metrics": []})
+    judged.main()
+    assert len(made) == 2, "from nothing"
+    judged.TRIALS["null"] = range(3)
+    judged.main()
+    assert [run["number"] for run in made] == [0, 1, 2]
 
 
 # All of it, small
