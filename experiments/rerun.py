@@ -50,7 +50,7 @@ def stored_loss(record: Record) -> float:
 def rerun(record: Record) -> float:
     """Train the record's model as it was trained; its loss, measured as the stored one was."""
     run = record["run"]
-    corpus = load_corpus(run["corpus"], subwords=run.get("subwords"))
+    corpus = load_corpus(run["corpus"])
     config = TrainingConfig(**run["training"])
     torch.manual_seed(config.seed)
     model = build_model(run["model"], vocab_size=len(corpus.vocabulary), **run["options"])
@@ -64,7 +64,7 @@ def rerun(record: Record) -> float:
 def made_by_the_package(run: Record) -> bool:
     """Whether the package has the run's text, task, model and optimizer."""
     known = run["corpus"] in NAMES and run.get("task", "next") == "next" and run["model"] in model_names()
-    return known and run["training"].get("optimizer", "adamw") in OPTIMIZERS
+    return known and "subwords" not in run and run["training"].get("optimizer", "adamw") in OPTIMIZERS
 
 
 def before(name: str, label: str, seed: int) -> str:

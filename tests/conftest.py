@@ -33,7 +33,8 @@ OPTIONAL = {
     "nh3",
     "playwright",
     "selenium",
-    "tokenizers",
+    "transformers",
+    "x_transformers",
 }
 WITHOUT_PACKAGES = "tests of pages, types and lint, and of what is optional, want more packages: run `make test`"
 WITHOUT_SITE = "no built book: run `make test`"

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from .layers.attention import MultiHeadAttention, causal_mask, rotate, swap_rotary_pairing
+from .layers.attention import MultiHeadAttention, causal_mask, rotate
 from .layers.cache import Cache
 from .layers.convolution import CausalDepthwiseConv, expand_sharing
 from .layers.family import Stack
@@ -39,7 +39,7 @@ from .training.evaluation import evaluate
 from .training.execution import Execution
 from .training.loop import Metrics, TrainingConfig, train
 from .training.runs import load, save
-from .training.vocabulary import BytePairVocabulary, ByteVocabulary, Vocabulary
+from .training.vocabulary import ByteVocabulary, Vocabulary
 
 __version__ = "0.2.0"
 
@@ -47,7 +47,6 @@ __all__ = [
     "AttentionBasedShortening",
     "AttentionBasedUpSampling",
     "AvgPoolShortening",
-    "BytePairVocabulary",
     "ByteVocabulary",
     "Cache",
     "CausalDepthwiseConv",
@@ -98,7 +97,6 @@ __all__ = [
     "rotate",
     "save",
     "shape_trace",
-    "swap_rotary_pairing",
     "train",
     "triangular_product",
 ]

@@ -59,7 +59,6 @@ def train(
     *,
     corpus: str = "shakespeare",
     tokens: Unit | None = None,
-    subwords: int | None = None,
     out: Path | None = None,
     init: Path | None = None,
     d_model: int | None = None,
@@ -78,7 +77,6 @@ def train(
             dense-gmlp, amlp.
         corpus: a name, "shakespeare", "shakespeare-with-test" or "tiny-shakespeare", or the path of a UTF-8 text file.
         tokens: what the model reads; by default characters.
-        subwords: read byte pairs instead, so many tokens of them, made on the text to train on; needs tokenizers.
         out: the folder to write; by default a new one under runs/.
         init: a folder that `train` saved, or the name of a model that ships; train it on, on this text.
         d_model: channels of the residual stream; by default 128.
@@ -105,7 +103,7 @@ def train(
     elif name is not None:
         _, family, _ = find_family(name)
         sizes.setdefault("max_seq_len", 1024 if family.reads_beyond_training else training.seq_len)
-    text = load_corpus(corpus, tokens=tokens, vocabulary=vocabulary, subwords=subwords)
+    text = load_corpus(corpus, tokens=tokens, vocabulary=vocabulary)
     if saved is not None:
         config = dict(saved.config or {})
     else:
@@ -248,7 +246,7 @@ def compare(
     seeds: int | None = None,
     out: Path | None = None,
     corpus: str = "shakespeare-with-test",
-    subwords: int | None = None,
+    tokens: Unit = "characters",
     seq_len: int = 256,
     batch_size: int = 4,
     optimizer: Optimizer = "adamw",
@@ -264,7 +262,7 @@ def compare(
         out: the folder for plan, records, figure and card, by default a new one under runs/; with one that is there,
             the comparison goes on.
         corpus: a name that `train` knows, or the path of a UTF-8 text file.
-        subwords: read byte pairs, so many tokens of them, instead of characters.
+        tokens: what both sides read.
         seq_len: tokens of a sequence.
         batch_size: sequences of a step.
         optimizer: of both sides; "muon" takes the matrices inside the layers, and AdamW the rest.
@@ -281,7 +279,7 @@ def compare(
         seeds=seeds,
         out=out,
         corpus=corpus,
-        subwords=subwords,
+        tokens=tokens,
         seq_len=seq_len,
         batch_size=batch_size,
         optimizer=optimizer,

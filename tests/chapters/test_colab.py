@@ -17,7 +17,7 @@ from tools.notebooks import run_notebooks
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = run_notebooks.notebooks()
 # What Colab brings of what the package needs.
-BROUGHT = ["huggingface_hub", "ipywidgets", "matplotlib", "numpy", "pillow", "pooch", "safetensors"]
+BROUGHT = ["ipywidgets", "matplotlib", "numpy", "pillow", "pooch", "safetensors"]
 BROUGHT += ["scikit-learn", "scipy", "torch", "tqdm"]
 RUNNER = ["ipykernel", "nbclient"]
 

@@ -38,14 +38,12 @@ from efficient_transformers import (
     build_model,
     expand_sharing,
     generate,
-    hf,
     initialize,
     leak_map,
     load_corpus,
     receptive_field,
     rotate,
     shape_trace,
-    swap_rotary_pairing,
 )
 from efficient_transformers.layers.products import toeplitz
 from efficient_transformers.layers.resampling import CrossAttention
@@ -99,10 +97,6 @@ def language_model(body=None, **changes):
     return LanguageModel(body, **{"vocab_size": 7, "d_model": 8, "max_seq_len": 6} | changes)
 
 
-def swap(state=None, d_head=4, to="halves"):
-    return swap_rotary_pairing(MultiHeadAttention(8, 2).state_dict() if state is None else state, d_head, to=to)
-
-
 def gated(causal=False, **options):
     return GMLPBlock(6, 8, 4, causal=causal, **options)
 
@@ -119,15 +113,6 @@ BAD = [
     (lambda: make("transformer", rotary="False"), TypeError, "rotary is 'False'"),
     (lambda: rotate(torch.zeros(1, 2, 5)), ValueError, "the number of channels is 5"),
     (lambda: rotate(ids(1, 2, 4)), TypeError, "x.dtype is torch.int64"),
-    (lambda: swap(d_head=3), ValueError, "d_head is 3"),
-    (lambda: swap(to="half"), ValueError, "to is 'half'"),
-    (lambda: swap(d_head=6), ValueError, "the rows of query.weight is 8"),
-    (lambda: swap({"weight": torch.zeros(8, 8)}), ValueError, "state is ['weight']"),
-    (
-        lambda: swap(MultiDConvHeadAttention(8, 2).state_dict()),
-        ValueError,
-        "state is ['conv_q.weight', 'conv_k.weight']",
-    ),
     (lambda: MultiHeadAttention(8, 2)(torch.zeros(3, 1, 8), Cache(2)), ValueError, "the batch size is 3"),
     (lambda: TinyAttention(8, -1, causal=True), ValueError, "d_out is -1"),
     (lambda: TinyAttention(6, 4, causal=True)(X, Cache(3)), ValueError, "the batch size is 2"),
@@ -151,7 +136,6 @@ BAD = [
     (lambda: expand_sharing(conv(sharing="none"), "heads"), ValueError, "sharing is 'heads'"),
     (lambda: expand_sharing(conv(), "all"), ValueError, "sharing is 'all'"),
     (lambda: expand_sharing(conv(), "each"), ValueError, "sharing is 'each'"),
-    (lambda: expand_sharing(hf.wrap(make())), ValueError, "module is 'BookForCausalLM'"),
     # gates
     (lambda: GMLPBlock(6, 7, 4, causal=True), ValueError, "d_ffn is 7"),
     (lambda: gated(gate="additive", start="shut"), ValueError, "start is 'shut'"),

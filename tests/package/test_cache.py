@@ -1,4 +1,4 @@
-"""What a search does with a cache between steps, and what an interrupted step leaves behind."""
+"""A cache that is copied between steps, and what an interrupted step leaves behind."""
 
 import contextlib
 import copy
@@ -21,16 +21,16 @@ from efficient_transformers import (
     TransformerLayer,
     build_model,
 )
-from efficient_transformers.layers.decoding import SearchCache, StaticCache
+from efficient_transformers.layers.decoding import StaticCache
 
 every_family = pytest.mark.parametrize("case", ["transformer", "primer-ez", "hourglass", "amlp"])
-CACHES = {"growing": SearchCache, "static": partial(StaticCache, max_seq_len=MAX_LEN)}
+CACHES = {"growing": Cache, "static": partial(StaticCache, max_seq_len=MAX_LEN)}
 growing_and_static = pytest.mark.parametrize("kind", CACHES.values(), ids=CACHES)
 TOLERANCE = 1e-5
 assert_close = partial(assert_equal_up_to, TOLERANCE)
 
 
-def after_a_prompt(case, kind=SearchCache, batch=2, length=9):
+def after_a_prompt(case, kind=Cache, batch=2, length=9):
     model, tokens, cache = small_model(case), some_tokens(batch, 24), kind(batch)
     model(tokens[:, :length], cache)
     return model, tokens, cache
@@ -39,7 +39,7 @@ def after_a_prompt(case, kind=SearchCache, batch=2, length=9):
 @pytest.mark.slow
 @growing_and_static
 @every_family
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, SearchCache.clone])
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, Cache.clone])
 @torch.no_grad()
 def test_a_copy_and_the_original_go_different_ways(case, kind, duplicate):
     model, tokens, cache = after_a_prompt(case, kind)
@@ -50,27 +50,6 @@ def test_a_copy_and_the_original_go_different_ways(case, kind, duplicate):
             logits.append(model(text[:, t : t + 5], memory))
     for _, text, logits in ways:
         assert_close(torch.cat(logits, dim=1), model(text)[:, 9:])
-
-
-@growing_and_static
-@every_case
-@torch.no_grad()
-def test_an_expanded_cache_reads_several_continuations_of_each_sequence(case, kind):
-    model, tokens, cache = after_a_prompt(case, kind)
-    texts = torch.cat([tokens[:, :9].repeat_interleave(3, dim=0), some_tokens(6, 15)], dim=1)
-    assert_close(model(texts[:, 9:], cache.expand(3)), model(texts)[:, 9:])
-    assert_close(model(tokens[:, 9:], cache), model(tokens)[:, 9:])  # the original is as it was
-
-
-@growing_and_static
-@every_case
-@torch.no_grad()
-def test_a_reordered_cache_has_the_chosen_rows(case, kind):
-    model, tokens, cache = after_a_prompt(case, kind, batch=3)
-    rows = torch.tensor([2, 0, 2, 2])
-    texts = torch.cat([tokens[rows, :9], some_tokens(4, 15)], dim=1)
-    assert_close(model(texts[:, 9:], cache.reorder(rows)), model(texts)[:, 9:])
-    assert_close(model(tokens[:, 9:], cache), model(tokens)[:, 9:])
 
 
 class Interrupted(TorchFunctionMode):
@@ -108,15 +87,8 @@ def test_wherever_a_step_was_interrupted_its_cache_is_right_or_says_so(case):
     assert len(refused) > 40
     assert set(refused.values()) == {"the cache is one whose last step was interrupted"}
     damaged = next(iter(refused))
-    for copied in (damaged.clone(), damaged.reorder(torch.tensor([1, 0]))):
-        with pytest.raises(ValueError, match="the cache is one whose last step was interrupted"):
-            model(tokens[:, 9:13], copied)
-
-
-@pytest.mark.parametrize("row", [-1, 2, 5])
-def test_a_row_that_is_not_there_is_refused_before_the_first_token(row):
-    with pytest.raises(IndexError, match=f"a row is {row}; expected 0 to 1"):
-        SearchCache(2).reorder(torch.tensor([0, row]))
+    with pytest.raises(ValueError, match="the cache is one whose last step was interrupted"):
+        model(tokens[:, 9:13], damaged.clone())
 
 
 @every_case

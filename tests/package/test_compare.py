@@ -210,7 +210,7 @@ def planned(minutes=30.0, depths=(4, 4), seconds=(0.065, 0.08, 0.035, 0.04), **c
     names = ("baseline", "variant", "baseline, half", "variant, half")
     plan = Plan(
         variant="mine.py:build", baseline="transformer", checksums=[None, None], corpus="shakespeare-with-test",
-        subwords=None, seq_len=256, batch_size=4, minutes=minutes,
+        tokens="characters", seq_len=256, batch_size=4, minutes=minutes,
         depths=dict(zip(names, depths, strict=False)), seconds=dict(zip(names, seconds, strict=True)),
         sizes=dict.fromkeys(names, "0.8M"), looked=0.0, steps=0, seeds=0, remarks=[], rates={},
     )  # fmt: skip
@@ -266,7 +266,7 @@ def test_the_recorded_hour_was_made_by_its_plan():
     for record in records:
         name, entry = entries[record["run"]["label"]]
         training = record["run"]["training"]
-        unsaid = {"subwords": None, "training": training | {"optimizer": "adamw"}}
+        unsaid = {"tokens": "characters", "training": training | {"optimizer": "adamw"}}
         assert record["run"] | unsaid == entry.describe(training["learning_rate"], training["seed"])
         assert record["role"] == "tuning" or training["learning_rate"] == plan.rates[name]
     assert plan.rates == {name: chosen_rate(entry, records) for name, entry in plan.entries.items()}
@@ -673,6 +673,6 @@ def test_a_text_of_any_script_is_judged_and_one_of_too_many_characters_is_refuse
     )
     Path("many.txt").write_text("".join(map(chr, range(0x10000, 0x10000 + 100_000))))
     with pytest.raises(
-        ValueError, match=r"different characters of 'many.txt' is 100000; expected at most 16,384; as sub"
+        ValueError, match=r"different characters of 'many.txt' is 100000; expected at most 16,384; as tokens='bytes'"
     ):
         compare("mine.py:build", baseline, out="many", **recorded | {"corpus": "many.txt"})

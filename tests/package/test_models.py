@@ -26,14 +26,12 @@ from efficient_transformers.models.language_model import FAMILIES
 SIZES = {"vocab_size": 7, "d_model": 8, "n_heads": 2, "max_seq_len": 12}
 HEAVY = (
     "IPython",
-    "huggingface_hub",
     "ipywidgets",
     "matplotlib",
     "pooch",
     "safetensors",
     "scipy",
     "sklearn",
-    "transformers",
 )
 
 every_model = pytest.mark.parametrize("name", model_names())

@@ -130,7 +130,7 @@ def small(on_the_cpu, monkeypatch):
     """Samples that a test has time for, and a small text in three parts."""
     text = load_corpus("shakespeare-with-test")
     cut = replace(text, train=text.train[:9000], validation=text.validation[:9000], test=text.test[:9000])
-    monkeypatch.setattr(trials, "load_corpus", lambda name, subwords: cut)
+    monkeypatch.setattr(trials, "load_corpus", lambda name, tokens: cut)
 
 
 def test_a_record_has_what_its_role_allows(small):

@@ -73,7 +73,7 @@ def test_the_package_builds_the_models_of_records_with_their_parameters():
     for name, label, seed in rerun.drawn(80):
         record = rerun.reported(name)[label][seed]
         run = record["run"]
-        characters = run["corpus"] == "shakespeare-with-test" and "subwords" not in run
+        characters = run["corpus"] == "shakespeare-with-test"
         if rerun.made_by_the_package(run) and characters and "parameters" in record:
             with torch.device("meta"):
                 model = build_model(run["model"], vocab_size=79, **run["options"])

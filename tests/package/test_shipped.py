@@ -145,7 +145,9 @@ def test_a_missing_file_is_named(shipped, tmp_path, file, ask):
 
 
 def test_unknown_names_are_told_which_there_are(shipped, tmp_path):
-    with pytest.raises(ValueError, match=r"folder is 'tiny'; expected a folder, one of drawn, small, or owner/name"):
+    with pytest.raises(
+        ValueError, match=r"folder is 'tiny'; expected a folder that save_pretrained wrote, or one of drawn, small"
+    ):
         LanguageModel.from_pretrained("tiny")
     for ask in (pretrained_card, pretrained_snapshots, pretrained.read):
         with pytest.raises(ValueError, match=r"name is 'tiny'; expected one of 'drawn', 'small'"):

@@ -17,7 +17,6 @@ from efficient_transformers import (
     build_model,
     causal_mask,
     rotate,
-    swap_rotary_pairing,
 )
 from efficient_transformers.layers.decoding import StaticCache
 
@@ -65,22 +64,6 @@ def test_rotate_in_half_precision_uses_precise_angles():
 
 
 # Attention
-
-
-def test_the_other_pairing_moves_rows_of_queries_and_keys_and_nothing_else():
-    state = MultiHeadAttention(12, 2).state_dict()  # two heads of six channels
-    halves = swap_rotary_pairing(state, 6, to="halves")
-    for name in ("query.weight", "key.weight"):
-        assert torch.equal(halves[name], state[name][[0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]])
-    for name in ("value.weight", "output.weight"):
-        assert halves[name] is state[name]
-
-
-def test_pairings_there_and_back_are_the_same_model():
-    state = build_model("hourglass", vocab_size=5, d_model=16, n_heads=2, shortening="attention").state_dict()
-    back = swap_rotary_pairing(swap_rotary_pairing(state, 8, to="halves"), 8, to="neighbors")
-    assert list(back) == list(state)
-    assert all(torch.equal(back[name], tensor) for name, tensor in state.items())
 
 
 def test_causal_mask_lets_the_last_positions_see_all_before_them():

@@ -32,6 +32,7 @@ from ..support.checks import require, require_int, require_known, require_number
 from ..support.files import locked
 from ..training.corpus import Corpus, load_corpus
 from ..training.loop import Optimizer
+from ..training.vocabulary import Unit
 from .judgment import PACKAGE, Judgment, judge, save_figure
 from .plan import (
     FEWEST_SEEDS,
@@ -64,7 +65,7 @@ def compare(
     seeds: int | None = None,
     out: Path | str | None = None,
     corpus: str = "shakespeare-with-test",
-    subwords: int | None = None,
+    tokens: Unit = "characters",
     seq_len: int = 256,
     batch_size: int = 4,
     optimizer: Optimizer = "adamw",
@@ -87,7 +88,7 @@ def compare(
         seeds: how many, where steps are given, from 2 to 5; by default the 3 that a verdict takes.
         out: the folder for plan, records, figure and card; None makes a new one under ``runs/``.
         corpus: a name or a path for :func:`load_corpus`.
-        subwords: how many byte pairs the text is read as; None for characters.
+        tokens: what the text is read as, ``"characters"`` or ``"bytes"``.
         seq_len, batch_size: tokens of a sequence, and sequences of a step.
         optimizer: of both sides, as for :class:`TrainingConfig`.
         show_progress: print what is done, with a bar for each run.
@@ -112,14 +113,14 @@ def compare(
         require_int(name, value, at_least=least)
     require_known("optimizer", optimizer, get_args(Optimizer))
     sides = {"baseline": Side.of("against", against), "variant": Side.of("build", build)}
-    text = load_corpus(corpus, subwords=subwords)
+    text = load_corpus(corpus, tokens=tokens)
     check_text(text, seq_len, blocks_in(minutes, steps))
     asked: dict[str, Any] = {
         "variant": sides["variant"].source,
         "baseline": sides["baseline"].source,
         "checksums": [*(checksum_of(sides[name], len(text.vocabulary), seq_len) for name in VERSUS), text.checksum()],
         "corpus": str(corpus),
-        "subwords": subwords,
+        "tokens": tokens,
         "seq_len": seq_len,
         "batch_size": batch_size,
         "minutes": minutes,

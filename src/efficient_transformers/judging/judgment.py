@@ -73,7 +73,7 @@ class Judgment:
         lines = [
             f"**{plan.variant} against {plan.baseline}**",
             "",
-            f"| {plan.part} loss, nats per {'subword' if plan.subwords else 'token'}, lower is better "
+            f"| {plan.part} loss, nats per token, lower is better "
             "| variant | baseline | difference | difference shown |",
             "| --- | --- | --- | --- | --- |",
         ]

@@ -31,6 +31,7 @@ from ..training.corpus import Corpus, load_corpus
 from ..training.evaluation import BLOCK, block_starts
 from ..training.loop import Optimizer, TrainingConfig, train
 from ..training.runs import require_room
+from ..training.vocabulary import Unit
 from . import screening
 from .evidence import LEVEL
 from .protocol import RATES, SEEDS, Entry
@@ -57,7 +58,7 @@ class Plan:
     Args:
         variant, baseline: the sources of the sides.
         checksums: of their files, or of what they make, and of the text.
-        corpus, subwords, seq_len, batch_size: as for :class:`.protocol.Entry`.
+        corpus, tokens, seq_len, batch_size: as for :class:`.protocol.Entry`.
         minutes: all that it may take; None where steps and seeds were given.
         depths: of the sides, where they can be chosen.
         seconds: of a step, by side, and of one of half its depth; measured in turn.
@@ -74,7 +75,7 @@ class Plan:
     baseline: str
     checksums: Sequence[str | None]
     corpus: str
-    subwords: int | None
+    tokens: Unit
     seq_len: int
     batch_size: int
     minutes: float | None
@@ -122,7 +123,7 @@ class Plan:
             corpus=self.corpus,
             size=self.sizes[name],
             part=self.part,
-            subwords=self.subwords,
+            tokens=self.tokens,
             blocks=self.blocks,
             optimizer=self.optimizer,
         )
@@ -222,7 +223,7 @@ def blocks_in(minutes: float | None, steps: int | None) -> int:
 def check_text(corpus: Corpus, seq_len: int, blocks: int) -> None:
     """Raise ValueError unless the parts of a text are long enough, can be scored, and have not too many tokens."""
     size, unit = len(corpus.vocabulary), corpus.vocabulary.unit
-    expected = f"at most {LARGEST:,}; as subwords=1024, for example, any text can be read"
+    expected = f"at most {LARGEST:,}; as tokens='bytes' any text can be read"
     require(size <= LARGEST, f"the number of different {unit} of {corpus.name!r}", size, expected)
     for part in ("train", "validation", "test"):
         tokens = getattr(corpus, part)

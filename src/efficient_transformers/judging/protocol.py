@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from ..support.checks import require
 from ..training.loop import Optimizer
+from ..training.vocabulary import Unit
 from .recording import Record
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -41,7 +42,7 @@ class Entry:
         steps: the budget. A run warms up for a tenth of it, and is annealed to its end.
         seq_len, batch_size: of a step.
         corpus: for :func:`load_corpus`.
-        subwords: how many byte pairs the text is read as; None for characters.
+        tokens: what the text is read as, ``"characters"`` or ``"bytes"``.
         part: of the text that reported runs are scored on.
         blocks: how many blocks of 1,024 tokens every score is of.
         size: how many parameters it has, "0.8M" for example.
@@ -56,7 +57,7 @@ class Entry:
     seq_len: int
     batch_size: int
     corpus: str
-    subwords: int | None = None
+    tokens: Unit = "characters"
     part: Literal["test", "validation"] = "test"
     blocks: int
     size: str
@@ -92,7 +93,7 @@ class Entry:
             "model": self.model,
             "options": {"max_seq_len": self.seq_len} | self.options,
             "corpus": self.corpus,
-            "subwords": self.subwords,
+            "tokens": self.tokens,
             "training": self.training | {"learning_rate": rate, "seed": seed},
         }
 

@@ -44,7 +44,7 @@ def execute_trial(
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     entry, run = trial.entry, trial.entry.describe(trial.rate, trial.seed)
-    corpus = load_corpus(entry.corpus, subwords=entry.subwords)
+    corpus = load_corpus(entry.corpus, tokens=entry.tokens)
     torch.manual_seed(trial.seed)
     model = build(entry.model, vocab_size=len(corpus.vocabulary), **run["options"])
     curve: list[dict[str, float]] = []

@@ -9,19 +9,14 @@ What is notable:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Literal, get_args
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..support.checks import require, require_bool, require_input, require_int, require_known, require_probability
+from ..support.checks import require, require_bool, require_input, require_int, require_probability
 from . import fast
 from .cache import Cache
 from .fast import on_cpu
-
-Pairing = Literal["neighbors", "halves"]
 
 
 @on_cpu(fast.rotate_complex, where=fast.fits_registers)
@@ -59,49 +54,6 @@ def rotate(x: Tensor, start: int = 0, step: int = 1) -> Tensor:
     require(x.is_floating_point(), "x.dtype", x.dtype, "a floating-point type", TypeError)
     require(x.shape[-1] % 2 == 0, "the number of channels", x.shape[-1], "an even number, for rotary positions")
     return rotate_pairs(x, start, step)
-
-
-def swap_rotary_pairing(
-    state: Mapping[str, Tensor], d_head: int, *, to: Pairing, projections: Collection[str] = ("query", "key")
-) -> dict[str, Tensor]:
-    r"""The same weights for the other pairing of rotary channels.
-
-    Pair :math:`i` of a head of :math:`K` channels is :math:`(2i, 2i + 1)` with ``"neighbors"``, as :func:`rotate`
-    has it, and :math:`(i, i + K/2)` with ``"halves"``, as Llama in ``transformers`` has it. A head's scores are sums
-    over pairs: when the rows of its query and key matrices move along with their channels, nothing else changes.
-
-    Args:
-        state: tensors by name, as ``state_dict()`` gives them, in the other pairing.
-        d_head: channels of a head, :math:`K`.
-        to: the pairing of what is returned.
-        projections: the names of the modules that make queries and keys; Llama's are ``"q_proj"`` and ``"k_proj"``.
-
-    Returns:
-        All tensors, by the same names.
-
-    Raises:
-        TypeError: if ``d_head`` is not an int.
-        ValueError: if it is odd, below 2, or does not divide the rows of a projection; for an unknown pairing; if
-            there is no such projection; or if queries or keys are convolved: their kernels would move too, and in
-            the full Primer, whose queries are made from keys, the columns of a projection.
-
-    Source: ``rotate_half`` of Llama in ``transformers`` 5.24.
-    """
-    require_int("d_head", d_head, at_least=2)
-    require(d_head % 2 == 0, "d_head", d_head, "an even number, for rotary positions")
-    require_known("to", to, get_args(Pairing))
-    modules = {name: name.split(".")[-2:][0] for name in state}
-    convolved = [name for name, module in modules.items() if module in ("conv_q", "conv_k")]
-    require(not convolved, "state", convolved, "no convolutions of queries or keys, whose channels would move too")
-    moved = [name for name, module in modules.items() if module in projections]
-    require(len(moved) > 0, "state", list(state), f"tensors of {' and '.join(projections)}")
-    swapped = dict(state)
-    for name in moved:
-        rows, *inputs = state[name].shape  # of a bias, there are no inputs
-        require(rows % d_head == 0, f"the rows of {name}", rows, f"a multiple of d_head={d_head}")
-        head = (d_head // 2, 2) if to == "halves" else (2, d_head // 2)  # pairs of rows, or two halves of them
-        swapped[name] = state[name].view(-1, *head, *inputs).transpose(1, 2).flatten(0, 2)
-    return swapped
 
 
 def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:

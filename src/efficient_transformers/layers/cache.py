@@ -10,7 +10,6 @@ What is notable:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Self
 
 import torch
@@ -28,7 +27,7 @@ class Cache:
     A model's step that is interrupted, by Ctrl-C for example, makes the cache refuse the next one. A layer, stack or
     hourglass that is used without a model does not know where a step begins: its caller throws the cache away.
 
-    :class:`.SearchCache` can be expanded and reordered too, and the buffers of :class:`.StaticCache` never grow.
+    The buffers of a :class:`.StaticCache` never grow.
 
     Args:
         batch_size: the number of sequences that are read side by side.
@@ -143,7 +142,12 @@ class Cache:
 
     def clone(self) -> Self:
         """A cache that goes on from here by itself; it belongs to the same model."""
-        return self.copy_rows(self.batch_size, torch.clone)
+        new = self.empty()
+        new._owner, new._unfinished = self._owner, self._unfinished
+        new._length, new._phase = dict(self._length), dict(self._phase)  # of numbers, which are never changed in place
+        new._buffers = {layer: [x.clone() for x in tensors] for layer, tensors in self._buffers.items()}
+        new._window = {layer: x.clone() for layer, x in self._window.items()}
+        return new
 
     def __copy__(self) -> Self:
         return self.clone()  # one that shared its counts would be wrong, and so would the original
@@ -151,15 +155,6 @@ class Cache:
     def __deepcopy__(self, memo: object) -> Self:
         return self.clone()  # a copy of the layers, which are the keys, would find nothing in it
 
-    def empty(self, batch_size: int) -> Self:
+    def empty(self) -> Self:
         """A cache of this kind that has read nothing."""
-        return type(self)(batch_size)
-
-    def copy_rows(self, batch_size: int, rows: Callable[[Tensor], Tensor]) -> Self:
-        """A cache of the rows that ``rows`` takes of each tensor, ``[batch, ...]``."""
-        new = self.empty(batch_size)
-        new._owner, new._unfinished = self._owner, self._unfinished
-        new._length, new._phase = dict(self._length), dict(self._phase)  # of numbers, which are never changed in place
-        new._buffers = {layer: [rows(x) for x in tensors] for layer, tensors in self._buffers.items()}
-        new._window = {layer: rows(x) for layer, x in self._window.items()}
-        return new
+        return type(self)(self.batch_size)

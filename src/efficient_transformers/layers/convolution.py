@@ -122,13 +122,10 @@ def expand_sharing(module: nn.Module, sharing: Sharing = "none") -> nn.Module:
         sharing: ``"heads"`` (from ``"all"``) or ``"none"`` (from any).
 
     Raises:
-        ValueError: if a convolution has more kernels than the asked sharing, so that some would be lost; for a model
-            of ``transformers``.
+        ValueError: if a convolution has more kernels than the asked sharing, so that some would be lost.
     """
     require_known("sharing", sharing, SHARINGS)
     config: Any = getattr(module, "config", None)
-    plain = config is None or isinstance(config, dict)
-    require(plain, "module", type(module).__name__, "a model of this package, or a layer; `hf.wrap` comes afterwards")
     module = copy.deepcopy(module)
     expanded: dict[nn.Parameter, nn.Parameter] = {}  # so that tied kernels stay tied
     for conv in module.modules():

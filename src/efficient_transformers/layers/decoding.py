@@ -1,8 +1,8 @@
-"""Caches for other ways to decode: for a search, which keeps several continuations, and for compiled steps.
+"""A cache for compiled steps.
 
 What is notable:
-- layers know nothing of them: what differs is behind the methods of :class:`Cache`;
-- the counts of a static cache are tensors, which do what the layers do with an int: add, and be compared.
+- layers know nothing of it: what differs is behind the methods of :class:`Cache`;
+- its counts are tensors, which do what the layers do with an int: add, and be compared.
 """
 
 from __future__ import annotations
@@ -17,45 +17,7 @@ from .cache import Cache
 from .fast import values
 
 
-class SearchCache(Cache):
-    """A cache whose sequences can be multiplied and chosen between steps, as beam search does.
-
-    Args:
-        batch_size: the number of sequences that are read side by side.
-
-    Raises:
-        TypeError, ValueError: as for :class:`Cache`.
-    """
-
-    def expand(self, n: int) -> Self:
-        """A cache for ``n`` continuations of each sequence, those of one sequence side by side.
-
-        Raises:
-            TypeError, ValueError: if ``n`` is not an int of at least 1.
-        """
-        require_int("n", n, at_least=1)
-        return self.copy_rows(self.batch_size * n, lambda x: x.repeat_interleave(n, dim=0))
-
-    def reorder(self, rows: Tensor) -> Self:
-        """A cache whose sequence ``i`` is sequence ``rows[i]`` of this one; a row may be kept twice, or not at all.
-
-        Args:
-            rows: int64 ``[new batch size]``.
-
-        Raises:
-            TypeError: if ``rows`` is not an int64 tensor.
-            ValueError: if it has another shape.
-            IndexError: for a row that is not there.
-        """
-        kind = rows.dtype if isinstance(rows, Tensor) else type(rows).__name__
-        require(kind == torch.int64, "rows", kind, "a torch.int64 tensor", TypeError)
-        require(rows.dim() == 1 and len(rows) > 0, "rows.shape", tuple(rows.shape), "[new batch size], not 0")
-        for row in values(rows):  # an empty cache has no tensor that would notice
-            require(0 <= row < self.batch_size, "a row", row, f"0 to {self.batch_size - 1}", IndexError)
-        return self.copy_rows(len(rows), lambda x: x.index_select(0, rows.to(x.device)))
-
-
-class StaticCache(SearchCache):
+class StaticCache(Cache):
     r"""A cache whose buffers have their full size from the start, so that each decoding step has the same shapes.
 
     A step under ``torch.compile(model, fullgraph=True, dynamic=False)`` is compiled once for each kind of step, and
@@ -76,8 +38,8 @@ class StaticCache(SearchCache):
         require_int("max_seq_len", max_seq_len, at_least=1)
         self.max_seq_len, self.device = max_seq_len, torch.device("cpu")
 
-    def empty(self, batch_size: int) -> Self:
-        new = type(self)(batch_size, self.max_seq_len)
+    def empty(self) -> Self:
+        new = type(self)(self.batch_size, self.max_seq_len)
         new.device = self.device
         return new
 

@@ -122,27 +122,21 @@ class LanguageModel(nn.Module):
         saving.write(Path(folder), self.config or {}, self.state_dict())
 
     @classmethod
-    def from_pretrained(
-        cls, folder: str | Path, *, revision: str | None = None, map_location: str | torch.device = "cpu"
-    ) -> LanguageModel:
+    def from_pretrained(cls, folder: str | Path, *, map_location: str | torch.device = "cpu") -> LanguageModel:
         """The exact model that :meth:`save_pretrained` wrote, or one that ships with the package, in eval mode.
 
         Args:
-            folder: the folder; one of :func:`pretrained_names`; or ``owner/name`` on the Hugging Face Hub.
-            revision: a branch, a tag or a commit of a model on the Hub; None means its main branch.
+            folder: the folder, or one of :func:`pretrained_names`.
             map_location: the device to load the weights to.
 
         Raises:
             ValueError: if there is no such folder, the model has another name now, the folder lacks a file, a file is
-                damaged, it was written in another format, its weights belong to another configuration, or a revision
-                is asked of what is not on the Hub.
-            OSError: if a model of the Hub cannot be downloaded.
+                damaged, it was written in another format, or its weights belong to another configuration.
         """
         shipped = pretrained.locate(folder)
         if str(folder) in pretrained.pretrained_names():
-            require(revision is None, "revision", revision, f"None: {str(folder)!r} ships with the package")
             return assemble(*pretrained.read(str(folder), map_location), shipped).eval()
-        path = saving.find(folder, pretrained.pretrained_names(), revision)
+        path = saving.find(folder, pretrained.pretrained_names())
         return assemble(saving.read_config(path), saving.read_weights(path, map_location), path).eval()
 
 

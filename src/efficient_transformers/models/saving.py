@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -90,23 +89,10 @@ def write(folder: Path, config: dict[str, Any], state: dict[str, Tensor]) -> Non
     sync(folder)
 
 
-def find(folder: str | Path, shipped: Sequence[str] = (), revision: str | None = None) -> Path:
-    """The folder with weights and config, downloaded if it is a name on the Hub; ``shipped`` is for the message."""
-    path = Path(folder)
-    is_path = path.parent == RUNS or path.parent.exists()
-    on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", str(folder)) is not None and not is_path
-    names = f", one of {', '.join(shipped)}" if shipped else ""
-    require(path.is_dir() or on_hub, "folder", str(folder), f"a folder{names}, or owner/name on the Hugging Face Hub")
-    if path.is_dir():
-        require(revision is None, "revision", revision, f"None: {str(folder)!r} is a folder, not a name on the Hub")
-    else:
-        from huggingface_hub import snapshot_download  # heavy libraries are imported where they are used
-
-        try:
-            path = Path(snapshot_download(str(folder), revision=revision, allow_patterns=[WEIGHTS, CONFIG]))
-        except OSError as error:  # no connection, no such name
-            expected = "a folder, or a name that the Hugging Face Hub has and can be asked for"
-            raise OSError(f"folder is {str(folder)!r}; expected {expected}: {error}") from error
+def find(folder: str | Path, shipped: Sequence[str] = ()) -> Path:
+    """The folder with weights and config; ``shipped`` is for the message."""
+    path, names = Path(folder), f", or one of {', '.join(shipped)}" if shipped else ""
+    require(path.is_dir(), "folder", str(folder), f"a folder that save_pretrained wrote{names}")
     for name in (CONFIG, WEIGHTS):
         require((path / name).is_file(), "folder", str(folder), f"a folder with {name}")
     return path
@@ -120,8 +106,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
     require(isinstance(config, dict), str(file), config, "an object with the arguments of build_model")
-    other = "a model that LanguageModel.save_pretrained wrote; AutoModelForCausalLM of transformers reads this one"
-    require("model_type" not in config, f"the model_type in {file}", config.get("model_type"), f"none, as in {other}")
+    other = "none, as in a model that LanguageModel.save_pretrained wrote"
+    require("model_type" not in config, f"the model_type in {file}", config.get("model_type"), other)
     found = config.pop("format", 1)
     for name in (VOCABULARY, TRAINED_AT):
         config.pop(name, None)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ..support.checks import require, require_instance, require_int, require_known
 from ..support.files import reason, replacing
-from .vocabulary import BytePairVocabulary, ByteVocabulary, Kind, Unit, Vocabulary, require_size, require_tokens
+from .vocabulary import ByteVocabulary, Unit, Vocabulary, require_tokens
 
 DATA_VARIABLE = "EFFICIENT_TRANSFORMERS_DATA"  # a folder that is looked in before anything is downloaded
 HELD_OUT = ("henry-v", "macbeth", "twelfth-night")  # a history, a tragedy and a comedy
@@ -95,7 +95,7 @@ class Corpus:
 
     def checksum(self) -> str:
         """A digest of the tokens and what they stand for."""
-        digest = hashlib.sha256(self.vocabulary.identity.encode("utf-8", "surrogatepass"))
+        digest = hashlib.sha256(self.vocabulary.characters.encode("utf-8", "surrogatepass"))
         for part in (self.train, self.validation):
             digest.update(str(len(part)).encode())
             digest.update(part.to(torch.int32).numpy().tobytes())
@@ -119,7 +119,6 @@ def load_corpus(
     *,
     tokens: Unit | None = None,
     vocabulary: Vocabulary | None = None,
-    subwords: int | None = None,
 ) -> Corpus:
     """A corpus by name, or any UTF-8 text file by its path.
 
@@ -134,52 +133,29 @@ def load_corpus(
         tokens: ``"characters"`` or ``"bytes"``; None means what the vocabulary is of, else characters. As characters,
             a byte-order mark is left out, and each line of a file ends in ``"\\n"``.
         vocabulary: that of a model that is to read the text; None means one of the characters that occur in it.
-        subwords: how many tokens a vocabulary of byte pairs is to have, made on the text to train on; None means none.
-            Shares of a text are then counted in its bytes.
 
     Raises:
-        TypeError: if ``subwords`` is not an int.
         ValueError: if the name is unknown and no such file exists; if a file is empty, not UTF-8, or not the one
             that its checksum promises; if it has a character that the vocabulary lacks: the message names its line;
-            if the vocabulary is of characters and the text is to be read as bytes, or the other way round; if
-            ``subwords`` is less than 257 or more than 2**20, or given beside tokens or a vocabulary.
-        ModuleNotFoundError: if subwords are asked for and ``tokenizers`` is not installed.
+            or if the vocabulary is of characters and the text is to be read as bytes, or the other way round.
         OSError: if a file cannot be read or downloaded.
     """
     if tokens is not None:
         require_known("tokens", tokens, get_args(Unit))
-    if subwords is not None:
-        require_size(subwords)
-        alone = tokens is None and vocabulary is None
-        require(alone, "subwords", subwords, "None with tokens, or with a vocabulary, that is given")
-    unit: Kind = "subwords" if subwords else tokens or (vocabulary.unit if vocabulary else "characters")
+    unit = tokens or (vocabulary.unit if vocabulary else "characters")
     if vocabulary is not None:
-        known = repr(vocabulary.unit) if vocabulary.unit in get_args(Unit) else "None: subwords"
-        require(vocabulary.unit == unit, "tokens", unit, f"{known}, which the vocabulary is of")
+        require(vocabulary.unit == unit, "tokens", unit, f"{vocabulary.unit!r}, which the vocabulary is of")
     if name in ("shakespeare", "shakespeare-with-test"):
         texts = _shakespeare(with_test=name == "shakespeare-with-test")
-        if subwords:
-            vocabulary = BytePairVocabulary.make(texts[:1], subwords)
         vocabulary = _vocabulary("".join(texts), unit, vocabulary)
         return Corpus(str(name), vocabulary, *map(vocabulary.encode, texts))
     path = _tiny_shakespeare() if name == "tiny-shakespeare" else Path(name)
     text = _read(path, unit)
     require(text != "", "the corpus", str(path), "a file that is not empty")
-    if subwords:
-        content = text.encode()
-        vocabulary = BytePairVocabulary.make([content[: len(content) * 9 // 10].decode(errors="ignore")], subwords)
     vocabulary = _vocabulary(text, unit, vocabulary)
     found = _encoded(text, vocabulary, path)
-    cut = _nine_tenths(found, vocabulary)
+    cut = len(found) * 9 // 10
     return Corpus(str(name), vocabulary, found[:cut], found[cut:])
-
-
-def _nine_tenths(text: Tensor, vocabulary: Vocabulary) -> int:
-    """How many tokens are nine tenths of a text; of subwords, those that end within nine tenths of its bytes."""
-    if vocabulary.unit != "subwords":
-        return len(text) * 9 // 10
-    ends = vocabulary.sizes[text, 1].cumsum(0)  # (T)
-    return int((ends <= ends[-1] * 9 // 10).sum())
 
 
 def load_text(path: Path, vocabulary: Vocabulary) -> Tensor:
@@ -201,10 +177,10 @@ def _require_file(path: Path) -> None:
     require(found, "the corpus", str(path), known)
 
 
-def _read(path: Path, unit: Kind) -> str:
+def _read(path: Path, unit: Unit) -> str:
     """A UTF-8 file.
 
-    To bytes and subwords nothing is changed. As characters, a byte-order mark at the start is none of them, and a line
+    To bytes nothing is changed. As characters, a byte-order mark at the start is none of them, and a line
     ends in one, ``\\n``, whatever the system that it was written on.
     """
     _require_file(path)
@@ -226,7 +202,7 @@ def _encoded(text: str, vocabulary: Vocabulary, path: Path) -> Tensor:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _vocabulary(text: str, unit: Kind, given: Vocabulary | None) -> Vocabulary:
+def _vocabulary(text: str, unit: Unit, given: Vocabulary | None) -> Vocabulary:
     """The one that is given, or that of the bytes, or that of the characters that occur."""
     return given or (ByteVocabulary() if unit == "bytes" else Vocabulary("".join(sorted(set(text)))))
 

@@ -33,7 +33,7 @@ from .corpus import NAMES, Corpus
 from .execution import Execution, Stop
 from .logs import finite, json_lines
 from .loop import Metrics, TrainingConfig, train
-from .vocabulary import BytePairVocabulary, ByteVocabulary, Unit, Vocabulary
+from .vocabulary import ByteVocabulary, Unit, Vocabulary
 
 __all__ = ["load", "save"]
 
@@ -80,7 +80,7 @@ class RunPlan:
         found = read_json(file, "the plan of a run")
         begun = found.pop(saving.CHECKSUM, None)
         require(begun is not None, f"the sha256 in {file}", begun, "one; version 0.2.0 goes on with older runs")
-        now = saving.seal({**found, VOCABULARY: read_vocabulary(folder).identity})
+        now = saving.seal({**found, VOCABULARY: read_vocabulary(folder).characters})
         require(now == begun, f"the sha256 of {file} and {VOCABULARY}", now, f"{begun}, as the run began")
         try:
             training, execution = TrainingConfig(**found.pop("training")), Execution(**found.pop("execution"))
@@ -143,7 +143,7 @@ def read_vocabulary(folder: Path) -> Vocabulary:
     if found.get("tokens") == "bytes":
         return ByteVocabulary()
     try:
-        return BytePairVocabulary(found["merges"]) if "merges" in found else Vocabulary(found["characters"])
+        return Vocabulary(found["characters"])
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"{file} is not a vocabulary: {error}") from error
 
@@ -163,7 +163,7 @@ def save(folder: str | Path, model: LanguageModel, vocabulary: Vocabulary) -> No
     require(model.config is not None, "model", type(model).__name__, "a model made by build_model")
     fits = len(vocabulary) == model.vocab_size
     require(fits, "the size of the vocabulary", len(vocabulary), f"{model.vocab_size}, as the model has")
-    config = {**(model.config or {}), saving.VOCABULARY: saving.fingerprint(vocabulary.identity)}
+    config = {**(model.config or {}), saving.VOCABULARY: saving.fingerprint(vocabulary.characters)}
     saving.write(Path(folder), config, model.state_dict())
     write_text(Path(folder) / VOCABULARY, json.dumps(vocabulary.described()))
 
@@ -176,8 +176,7 @@ def load(folder: str | Path) -> tuple[LanguageModel, Vocabulary]:
 
     Raises:
         ValueError: if there is no such folder, its vocabulary is missing or not its model's, or as
-            :meth:`LanguageModel.from_pretrained` does. A name on the Hugging Face Hub is not looked for: what is there
-            has no vocabulary.
+            :meth:`LanguageModel.from_pretrained` does.
     """
     names = ", ".join(pretrained_names())
     require(locate(folder).is_dir(), "folder", str(folder), f"a folder that `train` saved, or one of {names}")
@@ -185,7 +184,7 @@ def load(folder: str | Path) -> tuple[LanguageModel, Vocabulary]:
     vocabulary = read_vocabulary(folder)
     expected = f"{model.vocab_size}, as its model has"
     require(len(vocabulary) == model.vocab_size, f"the size of the vocabulary of {folder}", len(vocabulary), expected)
-    found = saving.fingerprint(vocabulary.identity)
+    found = saving.fingerprint(vocabulary.characters)
     wanted = read_json(folder / saving.CONFIG, "a config").get(saving.VOCABULARY, found)
     require(found == wanted, f"the sha256 of the vocabulary of {folder}", found, f"{wanted}, as its model has")
     return model, vocabulary
@@ -211,7 +210,7 @@ def begin(out: Path, plan: RunPlan, vocabulary: Vocabulary, *, fresh_name: bool)
             folder.parent.mkdir(parents=True, exist_ok=True)
             made.mkdir()
             write_text(made / VOCABULARY, json.dumps(vocabulary.described()))
-            seal = saving.seal({**asdict(plan), VOCABULARY: vocabulary.identity})
+            seal = saving.seal({**asdict(plan), VOCABULARY: vocabulary.characters})
             write_text(made / RUN, json.dumps({**asdict(plan), saving.CHECKSUM: seal}, indent=1))
             if os.path.lexists(folder):  # an empty folder, too, which rename would replace
                 raise FileExistsError(folder)
@@ -267,7 +266,7 @@ def train_in(folder: Path, plan: RunPlan, corpus: Corpus, model: LanguageModel, 
             stop=stop,
         )
         try:
-            vocabulary = saving.fingerprint(corpus.vocabulary.identity)
+            vocabulary = saving.fingerprint(corpus.vocabulary.characters)
             about = {saving.VOCABULARY: vocabulary, saving.TRAINED_AT: plan.training.seq_len}
             saving.write(folder, {**(model.config or {}), **about}, model.state_dict())
             if metrics[-1]["step"] == plan.training.steps:

@@ -19,7 +19,7 @@ var LeakLab = (() => {
       sliders: { a: ["tokens ahead that the mask lets through", 0, 6, 1] },
       reads: ({ a }, t) => range(0, t + a),
       holds: (_, t) => ({ "keys and values": range(0, t) }),
-      right: () => "at 0 the mask is causal",
+      right: () => "Where the mask lets 0 tokens ahead through, it is causal",
       isRight: ({ a }) => a === 0,
     },
     convolution: {
@@ -27,7 +27,7 @@ var LeakLab = (() => {
       sliders: { w: ["width W", 1, 7, 3], d: ["dilation", 1, 3, 1], s: ["padding on the left", 0, 18, 1] },
       reads: ({ w, d, s }, t) => range(0, w - 1).map(j => t - s + j * d),
       holds: ({ s }, t) => ({ inputs: range(t - s + 1, t) }),
-      right: ({ w, d }) => `(W\u00a0−\u00a01) · dilation\u00a0=\u00a0${(w - 1) * d} is the padding that is causal and loses nothing`,
+      right: ({ w, d }) => `The padding that is causal and loses nothing is (W\u00a0−\u00a01) · dilation\u00a0=\u00a0${(w - 1) * d}`,
       isRight: ({ w, d, s }) => s === (w - 1) * d,
     },
     hourglass: {
@@ -37,7 +37,7 @@ var LeakLab = (() => {
       windows: ({ k, s }) => range(0, Math.ceil(T / k) - 1).map(j => windowOf(j * k, k, s)),
       holds: ({ k, s }, t) => ({ inputs: range(t - s + 1, t), "result of a window": windowOf(t, k, s) }),
       inside: ({ k }, t) => (t % k ? `the inner layers wait for token ${t - t % k + k}` : "the inner layers run now"),
-      right: ({ k }) => `k\u00a0−\u00a01\u00a0=\u00a0${k - 1} is the smallest shift that is honest`,
+      right: ({ k }) => `The smallest honest shift is k\u00a0−\u00a01\u00a0=\u00a0${k - 1}`,
       isRight: ({ k, s }) => s === k - 1,
     },
     gmlp: {
@@ -45,7 +45,7 @@ var LeakLab = (() => {
       sliders: { a: ["diagonals above the main one that W keeps", 0, 6, 1] },
       reads: ({ a }, t) => range(0, t + a),
       holds: (_, t) => ({ "normalized rows": range(0, t) }),
-      right: () => "at 0 the matrix is triangular",
+      right: () => "Where W keeps 0 diagonals above the main one, no output does",
       isRight: ({ a }) => a === 0,
     },
   };
@@ -84,7 +84,7 @@ var LeakLab = (() => {
     const verdict = ahead ? `${ahead} of them in its future` : "none of them in its future";
     const stale = m.isRight(values) ? "" : ", but tokens that could be read are not";
     const all = count ? `${count} of ${T} outputs see their future` : `No output sees its future${stale}`;
-    return `Output ${t} ${what}; ${verdict}. ${all}: ${m.right(values)}.`;
+    return `Output ${t} ${what}; ${verdict}. ${all}. ${m.right(values)}.`;
   }
 
   /** What models with this setting reached in training, where that is recorded: hourglasses of factor 4, by shift. */
@@ -200,7 +200,7 @@ var LeakLab = (() => {
     /** One shelf: what is held of single tokens stands on it, what is held of several together lies under it. */
     function drawCache(held) {
       const none = leaking(state.m, values()) > 0;
-      const said = none ? "cache: none can help, since what is read is not written yet"
+      const said = none ? "to write on, it would need letters that are not written yet"
         : `cache: ${held.map(([what]) => what).join(", and below, ")}`;
       svg(flow, "text", { x: 2, y: 212, class: "small title" }, said);
       svg(flow, "path", { class: none ? "shelf empty" : "shelf", d: "M2 237H602" });
