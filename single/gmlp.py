@@ -53,7 +53,7 @@ class PlainBlock(nn.Module):
 
 
 def full(kernel):
-    """(5.4): W of shape (T, T) from the weights of the distances 1 - T to T - 1."""
+    """(5.4): W, (T, T), from a weight for each distance from -(T-1) to T-1."""
     T = (len(kernel) + 1) // 2
     t, s = torch.arange(T)[:, None], torch.arange(T)
     return kernel[t - s + T - 1]

@@ -102,9 +102,6 @@ EXAMPLES = {
     "worked example": lambda: figures.worked_example(
         "a b", "ab", {"before": VALUES, "after": VALUES.flip(0)}, {"before": VALUES[:, 0], "after": 1 + VALUES[:, 1]}
     ),
-    "learned kernels": lambda: figures.learned_kernels(
-        {"queries": weights(10).view(2, 5, 10), "values": weights(10, 1).view(2, 5, 10)}, weights(10)[-1]
-    ),
     "written out": lambda: figures.written_out(
         [("$W$", ATTENDED), "·", ("$z$", VALUES), "=", ("$f$", ATTENDED @ VALUES)], ["a", "b", "c"], shaded="$W$"
     ),

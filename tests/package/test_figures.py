@@ -194,16 +194,6 @@ def test_glimpses_counts_the_letters_that_agree():
         assert [t.get_text() for t in ax.texts[len(text) :]] == counts
 
 
-def test_learned_kernels_shows_each_channel_the_start_and_the_mean():
-    w, start = torch.randn(2, 5, 3), torch.tensor([0.5, 0.2, 0.2])
-    _, *lines = figures.learned_kernels({"queries": w}, start).axes[0].lines
-    for n in range(2):
-        *dots, began, mean = (torch.as_tensor(line.get_ydata()).float() for line in lines[5 * n : 5 * n + 5])
-        assert torch.equal(torch.stack(dots), w[n].T)
-        assert torch.allclose(began, start)
-        assert torch.allclose(mean, w[n].mean(0))
-
-
 def test_gains_of_waves_and_kernels_are_written_above_them():
     wave, kernel = torch.tensor([1.0, -1.0]), torch.tensor([1 / 2, 1 / 6, 1 / 6])
     figure = figures.waves({"a": (wave, wave / 2), "b": (wave, wave)}, marked=(0, 1))

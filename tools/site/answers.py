@@ -26,6 +26,13 @@ from efficient_transformers.judging.evidence import ALIKE, Comparison, signed
 from tools.notebooks import folding
 from tools.site import cells
 
+READING = (
+    "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where the "
+    "true mean may lie, in nats; < and > stand for what lies beyond the scale. *Better* or *worse*: the bar leaves out "
+    "0, and so do bars that are computed in two other ways. *As good*: neither of these, and the bar lies within "
+    f"{ALIKE:g} of 0. *Cannot tell*: all else. "
+)
+LENGTHS = "*Short* means 500 steps of the baseline, or the time that these take; *long* 2,000, *longest* 8,000. "
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
 
 
@@ -86,17 +93,9 @@ def runs(found: results.Answer) -> list[nodes.Node]:
     ]
 
 
-def key() -> nodes.Element:
-    """How to read the pictures of a page."""
-    said = (
-        "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where "
-        "the true mean may lie, in nats; < and > stand for what lies beyond the scale. *Better* or *worse*: the bar "
-        "leaves out 0, and other ways to compute it agree. *As good*: neither of these, and the bar lies within "
-        f"{ALIKE:g} of 0. *Cannot tell*: all else. A *short* training is 500 steps of the baseline, or as much time as "
-        "they take; a *long* one is 2,000 steps, and the *longest* 8,000. "
-    )
-    words = enumerate(re.split(r"\*(.+?)\*", said))
-    pieces = [nodes.emphasis("", word) if place % 2 else nodes.Text(word) for place, word in words]
+def key(said: str) -> nodes.Element:
+    """How to read a picture; words between stars are emphasized."""
+    pieces = [nodes.emphasis("", w) if i % 2 else nodes.Text(w) for i, w in enumerate(re.split(r"\*(.+?)\*", said))]
     where = pending_xref("", refdomain="std", reftype="doc", reftarget="/book/how-we-compare", refexplicit=True)
     where += nodes.inline("", "How we compare")
     return nodes.paragraph("", "", *pieces, where, classes=["more"])
@@ -136,4 +135,6 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
                 cells.close(found, after=found)
     asked = [node for node in doctree.findall(nodes.container) if "result" in node["classes"]]
     if asked and app.env.docname != "book/index":  # whose words say it
-        asked[0].insert(2, key())
+        timed = [node for node in asked if re.search(r"\b(short|long|longest)\b", node.astext())][:1]
+        for node in dict.fromkeys(asked[:1] + timed):
+            node.insert(2, key(READING * (node is asked[0]) + LENGTHS * (node in timed)))

@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 def mathml(latex: str, display: bool, node: nodes.Element) -> str:
     try:
-        return convert(latex, displaystyle=display)
+        # Chromium lets the root of a low letter hang below the line
+        return convert(latex, displaystyle=display).replace("<msqrt>", '<msqrt><mspace height="0.68em"/>')
     except LatexError as error:
         log.warning("math that math-core does not understand: %s (%s)", latex, error, location=node)
         return f'<code class="not-converted">{html.escape(latex)}</code>'

@@ -6,7 +6,7 @@ from .gmlp import learned_matrix, loss_in_band, written_out
 from .head_to_head import by_length, growth, lottery, trade_offs, tuning_curves
 from .hourglass import by_hand, cost_by_length, waist, who_sees_whom
 from .maps import leak_maps
-from .primer_ez import glimpses, learned_kernels, worked_example
+from .primer_ez import glimpses, worked_example
 from .style import COLORS, GREY, MODELS, OTHERS, WIDTH, looks
 from .transformer import clock_hands, growing, head_maps, loss_and_landmarks, reading
 from .variations import arrows, attention_maps, knobs, shares, waves

@@ -11,7 +11,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from .style import COLORS, GREY, NEW, PLAIN, WIDTH, nth_color, panel_grid, styled
+from .style import COLORS, NEW, PLAIN, WIDTH, panel_grid, styled
 
 
 @styled
@@ -79,43 +79,4 @@ def worked_example(
     for ax in axes:
         ax.set_xticks(range(len(text)), list(text.replace(" ", "␣")))
         ax.tick_params(length=0, labelbottom=True)
-    return figure
-
-
-@styled
-def learned_kernels(kernels: Mapping[str, Tensor], start: Tensor) -> Figure:
-    """Kernels ``[layers, channels, kernel_size]`` of each kind: a dot per channel, their mean, the start in gray."""
-    figure, axes = plt.subplots(
-        len(kernels), 1, figsize=(WIDTH, 1.9 * len(kernels) + 0.4), layout="constrained", sharey=True, squeeze=False
-    )
-    pale = COLORS["Primer EZ"]
-    for row, (kind, weights) in enumerate(kernels.items()):
-        L, K, W = weights.shape
-        ax = axes[row, 0]
-        ax.axhline(0, color=GREY, lw=0.8)
-        for n in range(L):
-            at = [n * (W + 1) + j for j in range(W)]
-            for j in range(W):
-                spread = [at[j] + 0.5 * (i / max(1, K - 1) - 0.5) for i in range(K)]
-                label = "a channel" if row == n == j == 0 else None
-                ax.plot(
-                    spread, weights[n, :, j].tolist(), "o", markersize=3.5, mew=0, color=pale, alpha=0.5, label=label
-                )
-            labels = ("start", "mean of the channels") if row == 0 and n == 0 else (None, None)
-            ax.plot(at, start.tolist(), color=GREY, marker="s", markersize=4.5, lw=1.2, label=labels[0])
-            ax.plot(
-                at, weights[n].mean(0).tolist(), color=nth_color(3), marker="D", markersize=5, lw=1.4, label=labels[1]
-            )
-        ax.set_xticks(
-            [n * (W + 1) + j for n in range(L) for j in range(W)], [str(j) for _ in range(L) for j in range(W)]
-        )
-        ax.set_ylabel("weight")
-        ax.set_title(kind, loc="left")
-        for n in range(L):
-            middle = n * (W + 1) + (W - 1) / 2
-            ax.annotate(f"layer {n + 1}", (middle, 1.0), xycoords=("data", "axes fraction"), ha="center", va="top")
-    low, high = axes[0, 0].get_ylim()
-    axes[0, 0].set_ylim(low, high + 0.2 * (high - low))  # headroom for the names of the layers
-    axes[-1, 0].set_xlabel("tokens back")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -36,7 +35,6 @@ from ...training.vocabulary import Vocabulary
 from ..explorer import png
 from ..figures.maps import leak_maps
 from ..figures.variations import waves
-from ..records import by_label, final_loss, load_study
 
 Mechanism = Literal["attention", "convolution", "hourglass", "gmlp"]
 Strip = Literal["attention", "convolved", "gate"]
@@ -216,14 +214,8 @@ class LeakLab(Instrument):
     def still(self) -> str:
         return picture(png(leak_maps({self.mechanism: self.depends()}), 80), f"Leak map. {self.sentence}")
 
-    def losses(self) -> dict[int, float]:
-        """Mean loss of the recorded hourglasses of factor 4, by the shift of their sequence."""
-        groups = by_label(load_study("hourglass-shifts"))
-        return {int(label.split()[-1]): round(fmean(map(final_loss, records)), 2) for label, records in groups.items()}
-
     def data(self) -> Mapping[str, str]:
-        told = {"losses": json.dumps(self.losses())} if self.mechanism == "hourglass" or not self.fixed else {}
-        return {"mechanism": self.mechanism} | told | ({"fixed": ""} if self.fixed else {})
+        return {"mechanism": self.mechanism} | ({"fixed": ""} if self.fixed else {})
 
 
 class KernelBench(Instrument):

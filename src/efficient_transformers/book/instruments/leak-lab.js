@@ -87,13 +87,6 @@ var LeakLab = (() => {
     return `Output ${t} ${what}; ${verdict}. ${all}. ${m.right(values)}.`;
   }
 
-  /** What models with this setting reached in training, where that is recorded: hourglasses of factor 4, by shift. */
-  function recorded(mechanism, { k, s }, losses) {
-    if (mechanism !== "hourglass" || k !== 4 || !(s in losses)) return "";
-    const honest = s === 3 ? "" : `; a shift by 3 reached ${losses[3].toFixed(2)}`;
-    return ` In a short recorded training, this shift reached ${losses[s].toFixed(2)} nats per character${honest}.`;
-  }
-
   /** Ascending numbers as spans: [0, 1, 2, 5, 7] is "0 to 2, 5 and 7". */
   function spans(numbers) {
     const runs = [];
@@ -110,7 +103,6 @@ var LeakLab = (() => {
     const state = { m: root.dataset.mechanism, t: 8, values: {} };
     for (const m in MECHANISMS) state.values[m] = first(MECHANISMS[m].sliders);
     const values = () => state.values[state.m];
-    const losses = JSON.parse(root.dataset.losses || "{}");
 
     const names = Object.keys(MECHANISMS).filter(m => m === state.m || !root.hasAttribute("data-fixed"));
     const choice = html(root, "div", { class: "choice", role: "group", "aria-label": "mechanism" });
@@ -225,7 +217,7 @@ var LeakLab = (() => {
         }
       }
       svg(map, "rect", { x: 0, y: t, width: T, height: 1, class: "row" });
-      said.textContent = `${sentence(m, values(), t)} ${memory(m, values(), t)}${recorded(m, values(), losses)}`;
+      said.textContent = `${sentence(m, values(), t)} ${memory(m, values(), t)}`;
       flow.setAttribute("aria-label", said.textContent);
       map.setAttribute("aria-label", `Leak map of ${T} outputs by ${T} tokens; red is the future.`);
       mend.disabled = MECHANISMS[m].isRight(values());
@@ -255,5 +247,5 @@ var LeakLab = (() => {
   }
 
   define("leak-lab", mount);
-  return { MECHANISMS, reads, holds, memory, recorded };
+  return { MECHANISMS, reads, holds, memory };
 })();

@@ -114,7 +114,7 @@ What is notable:
       for (const { strip, title, text } of written) {
         const [w, name] = reading(strip), most = Math.max(...w.map(Math.abs));
         title.textContent = `${NAMES[strip][0].toUpperCase()}${NAMES[strip].slice(1)}${simple ? "" : `, ${name}`}`
-          + (strip === "gate" ? ": red adds, blue subtracts" : "");
+          + (strip === "gate" ? ": red and blue have opposite signs" : "");
         text.replaceChildren();
         [...line].forEach((c, s) => {
           const kind = s > state.t ? "later" : s === state.t ? "own" : "";
