@@ -32,7 +32,8 @@ READING = (
     "0, and so do bars that are computed in two other ways. *As good*: neither of these, and the bar lies within "
     f"{ALIKE:g} of 0. *Cannot tell*: all else. "
 )
-LENGTHS = "*Short* means 500 steps of the baseline, or the time that these take; *long* 2,000, *longest* 8,000. "
+LENGTHS = "*Short* means 500 steps of the baseline, or the time that these take; *long* 2,000{}. "
+PAGE = {"refdomain": "std", "reftype": "doc", "refexplicit": True}
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
 
 
@@ -82,13 +83,11 @@ def table(label: str, row: results.Row) -> str:
 def runs(found: results.Answer) -> list[nodes.Node]:
     """Closed: a table for each row, the section that has the runs, and the way to what the names mean."""
     tables = "".join(table(label, row) for label, row in found.rows.items())
-    names = pending_xref("", refdomain="std", reftype="doc", reftarget="/book/names", refexplicit=True)
-    names += nodes.inline("", "What the names mean")
+    made = nodes.Text(f"Section {found.study} says how they were made. ")
+    names = pending_xref("", nodes.inline("", "What the names mean"), reftarget="/book/names", **PAGE)
     return [
         nodes.raw("", f'<details class="runs"><summary>The runs</summary>{tables}', format="html"),
-        nodes.paragraph(
-            "", "", nodes.Text(f"Section {found.study} says how they were made. "), names, classes=["more"]
-        ),
+        nodes.paragraph("", "", made, names, classes=["more"]),
         nodes.raw("", "</details>", format="html"),
     ]
 
@@ -96,8 +95,7 @@ def runs(found: results.Answer) -> list[nodes.Node]:
 def key(said: str) -> nodes.Element:
     """How to read a picture; words between stars are emphasized."""
     pieces = [nodes.emphasis("", w) if i % 2 else nodes.Text(w) for i, w in enumerate(re.split(r"\*(.+?)\*", said))]
-    where = pending_xref("", refdomain="std", reftype="doc", reftarget="/book/how-we-compare", refexplicit=True)
-    where += nodes.inline("", "How we compare")
+    where = pending_xref("", nodes.inline("", "How we compare"), reftarget="/book/how-we-compare", **PAGE)
     return nodes.paragraph("", "", *pieces, where, classes=["more"])
 
 
@@ -137,4 +135,5 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
     if asked and app.env.docname != "book/index":  # whose words say it
         timed = [node for node in asked if re.search(r"\b(short|long|longest)\b", node.astext())][:1]
         for node in dict.fromkeys(asked[:1] + timed):
-            node.insert(2, key(READING * (node is asked[0]) + LENGTHS * (node in timed)))
+            longest = ", *longest* 8,000" if any("longest" in other.astext() for other in asked) else ""
+            node.insert(2, key(READING * (node is asked[0]) + LENGTHS.format(longest) * (node in timed)))

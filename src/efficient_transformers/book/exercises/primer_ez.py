@@ -159,7 +159,7 @@ def what_follows(answer: Any) -> str:
     shapes = [tuple(k.shape) for k in kernels]
     expect(shapes == [(3, 3), (3, 3)], f"the kernels have the shapes {shapes}; {expected}")
     scores = torch.zeros(0)
-    for text in ("the cat the", "the sea the", "a tea, the man the", "the hat the"):
+    for text in ("the cat the", "the sea the", "a tea the man the", "the hat the"):
         x = torch.tensor([[[float(c == letter) for letter in LETTERS] for c in text]])  # (1, T, 3)
         q, k = (convolution(x, kernel)[0] for kernel in kernels)
         parts = k * q[-1]  # (T, 3): what each letter adds to the score of each character with the last one

@@ -54,10 +54,10 @@ def script(name: str) -> str:
     return "".join((FOLDER / f"{part}.js").read_text(encoding="utf-8") for part in ("instruments", name))
 
 
-def whole(numbers: Tensor, kind: torch.dtype = torch.int8) -> tuple[str, float]:
-    """Numbers as whole ones of a kind, in base64, and what to multiply them by."""
-    scale = numbers.abs().max().item() / torch.iinfo(kind).max
-    packed = (numbers / scale).round().to(kind).contiguous()
+def whole(numbers: Tensor) -> tuple[str, float]:
+    """Numbers as whole ones of 8 bits, in base64, and what to multiply them by."""
+    scale = numbers.abs().max().item() / 127
+    packed = (numbers / scale).round().to(torch.int8).contiguous()
     return base64.b64encode(packed.numpy().tobytes()).decode(), scale
 
 
@@ -219,30 +219,16 @@ class LeakLab(Instrument):
 
 
 class KernelBench(Instrument):
-    """What three weights do to a sequence: bars to drag, a pulse, a wave, the gain of each frequency.
-
-    Args:
-        learned: whether the kernels that the shipped Primer EZ learned are there to choose from.
-    """
+    """What three weights do to a sequence: bars to drag, a pulse, a wave, the gain of each frequency."""
 
     name = "kernel-bench"
     question = "What do three weights do to a sequence?"
 
-    def __init__(self, *, learned: bool = False) -> None:
-        self.learned = learned
-
     @property
     def sentence(self) -> str:
-        if self.learned:
-            kernels = shipped_kernels()
-            count, last = next(iter(kernels.values()))[..., 0].numel(), max(kernels)
-            return (
-                f"Kernel Bench; {TOUCH}: the {count} kernels of the Primer EZ that ships, from their"
-                f" start, which this picture shows, to training step {last:,}."
-            )
         return (
-            f"Kernel Bench; {TOUCH}: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, an alternation"
-            " at 0.50, and leave 0.37 of a wave with a cycle in 4 tokens."
+            f"Kernel Bench; {TOUCH}: the weights 0.50, 0.17, 0.17 pass a constant at 0.83, a cycle of two"
+            " at 0.50, and leave 0.37 of a wave with a cycle of 4 tokens."
         )
 
     def still(self) -> str:
@@ -254,11 +240,7 @@ class KernelBench(Instrument):
         return picture(png(waves(pairs), 80), f"Three waves before and after the kernel. {self.sentence}")
 
     def data(self) -> Mapping[str, str]:
-        if not self.learned:
-            return {}
-        kernels = shipped_kernels()
-        numbers, scale = whole(torch.stack(list(kernels.values())), torch.int16)
-        return {"kernels": numbers, "scale": f"{scale:.9g}", "steps": ",".join(map(str, kernels))}
+        return {}
 
 
 class Bet:
@@ -287,8 +269,8 @@ class Bet:
         "The four sets that include values have the lowest losses, and stand at the top.",
         "k": "Keys alone bring a little. A key of three letters is met by queries of one, and the head still fetches "
         "one letter. Compare their row with that of values.",
-        "v": "Of the three, values alone bring most. Whether they do as well as all three together, so short a "
-        "training cannot tell.",
+        "v": "Of the three, values alone bring most. A training as short as this cannot tell "
+        "whether they do as well as all three together.",
     }
 
     def __init__(self, subsets: Mapping[str, Comparison]) -> None:

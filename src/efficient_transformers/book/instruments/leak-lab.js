@@ -68,7 +68,7 @@ var LeakLab = (() => {
   function memory(mechanism, values, t) {
     const m = MECHANISMS[mechanism], count = leaking(mechanism, values);
     if (count) {
-      return `Token by token it cannot be decoded as it was trained: ${plural(count, "output")} would read what is not`
+      return `It cannot write token by token as it was trained: ${plural(count, "output")} would read what is not`
         + " written yet.";
     }
     const held = holds(mechanism, values, t).map(([what, tokens]) =>
