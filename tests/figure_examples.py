@@ -125,7 +125,6 @@ EXAMPLES = {
     "shares": lambda: figures.shares(
         [250, 500, 8000], {kind: [0.0, 0.1, 0.2 + i / 5] for i, kind in enumerate(("queries", "keys", "values"))}, 0.9
     ),
-    "attention maps": lambda: figures.attention_maps({f"head {h}": torch.eye(5) for h in range(4)}, "To be"),
     "layer": layer("transformer"),
     "layer with convolutions": layer("primer-ez"),
     "block": block(),

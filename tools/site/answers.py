@@ -103,7 +103,7 @@ def shown(name: str, as_expected: bool = False) -> nodes.Element:
     """Question, answer, picture and runs; what was expected in place of the question."""
     found, says = results.find(name), results.written()["questions"][name]
     first, who = nodes.paragraph(classes=["question"]), "We thought" if as_expected else ""
-    if asked := says.get("asked"):
+    if (asked := says.get("asked")) and (as_expected or asked != "Others"):
         who = f"{asked} {'say' if as_expected else 'ask'}{'' if asked == 'Others' else 's'}"
     if who:
         first += nodes.inline("", f"{who}: ", classes=["who"])

@@ -157,7 +157,7 @@ class Judgment:
             yield f"The minutes were over after {seeds} of {plan.seeds} seeds."
         if plan.variant not in model_names():
             trained = sum("asked" in record for record in self.records)
-            again = f"training and again on {trained} trained models, on random tokens and on the text"
+            again = f"training and again on {trained} of the trained models, on random tokens and on the text"
             yield (
                 f"No leak was found at {plan.seq_len:,} tokens. The check ran before "
                 f"{again if trained else 'training, on random text'}: at every token in train mode, at many in eval "

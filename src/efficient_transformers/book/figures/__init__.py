@@ -9,6 +9,6 @@ from .maps import leak_maps
 from .primer_ez import glimpses, worked_example
 from .style import COLORS, GREY, MODELS, OTHERS, WIDTH, looks
 from .transformer import clock_hands, growing, head_maps, loss_and_landmarks, reading
-from .variations import arrows, attention_maps, knobs, shares, waves
+from .variations import arrows, knobs, shares, waves
 
 __all__ = [name for name in dir() if not name.startswith("_")]

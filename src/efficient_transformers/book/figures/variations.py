@@ -13,7 +13,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import NullLocator
 from torch import Tensor
 
-from .style import COLORS, GREY, NEW, PLAIN, SEQUENTIAL, WIDTH, fixed_ticks, nth_color, panel_grid, styled
+from .style import COLORS, GREY, NEW, PLAIN, WIDTH, fixed_ticks, nth_color, panel_grid, styled
 
 PRIMER = COLORS["Primer EZ"]
 OPEN = GREY
@@ -116,21 +116,4 @@ def shares(steps: Sequence[int], kinds: Mapping[str, Sequence[float]], chance: f
     )
     ax.xaxis.set_minor_locator(NullLocator())
     fixed_ticks(ax.xaxis, list(steps), [f"{step:,}" for step in steps])
-    return figure
-
-
-@styled
-def attention_maps(maps: Mapping[str, Tensor], characters: Sequence[str]) -> Figure:
-    """Attention of four heads on a short text, ``[T, T]`` each, with the text on both axes."""
-    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.9), layout="constrained")
-    shown = ["·" if c == " " else c for c in characters]
-    for ax, (title, matrix) in zip(axes.flat, maps.items(), strict=True):
-        ax.imshow(matrix.detach().float().cpu().numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, interpolation="nearest")
-        ax.set_title(title)
-        ax.set_xticks(range(len(shown)), shown)
-        ax.set_yticks(range(len(shown)), shown)
-        ax.tick_params(length=0, pad=2)
-    for below, beside in zip(axes[1], axes[:, 0], strict=True):
-        below.set_xlabel("looked at")
-        beside.set_ylabel("looking")
     return figure

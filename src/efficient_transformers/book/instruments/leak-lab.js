@@ -27,7 +27,7 @@ var LeakLab = (() => {
       sliders: { w: ["width W", 1, 7, 3], d: ["dilation", 1, 3, 1], s: ["padding on the left", 0, 18, 1] },
       reads: ({ w, d, s }, t) => range(0, w - 1).map(j => t - s + j * d),
       holds: ({ s }, t) => ({ inputs: range(t - s + 1, t) }),
-      right: ({ w, d }) => `The padding that is causal and loses nothing is (W\u00a0−\u00a01) · dilation\u00a0=\u00a0${(w - 1) * d}`,
+      right: ({ w, d }) => `With (W\u00a0−\u00a01) · dilation\u00a0=\u00a0${(w - 1) * d} zeros on the left, none does, and each still reads its own token`,
       isRight: ({ w, d, s }) => s === (w - 1) * d,
     },
     hourglass: {
@@ -68,7 +68,7 @@ var LeakLab = (() => {
   function memory(mechanism, values, t) {
     const m = MECHANISMS[mechanism], count = leaking(mechanism, values);
     if (count) {
-      return `It cannot write token by token as it was trained: ${plural(count, "output")} would read what is not`
+      return `As it stands, it cannot write token by token: ${plural(count, "output")} would read what is not`
         + " written yet.";
     }
     const held = holds(mechanism, values, t).map(([what, tokens]) =>
