@@ -4,9 +4,9 @@
     python experiments/rerun.py distances "Baseline, 0.8M, 500 steps of 4 × 256" --seed 3
     python experiments/rerun.py --drawn 12                                 # twelve records, drawn by a seed
 
-A model that the package does not build is made again by the commit that had it, in a worktree that is then removed.
-Another processor, or another version of PyTorch, rounds otherwise: a loss comes out within the spread of its seeds, and
-not to the digit.
+A model that the package does not build is made again by the commit that had it, in a worktree that is then removed;
+that commit imports Accelerate, which requirements-dev.txt has. Another processor, or another version of PyTorch, rounds
+otherwise: a loss comes out within the spread of its seeds, and not to the digit.
 """
 
 import argparse

@@ -28,6 +28,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "package"))
 ROOT = Path(__file__).parents[1]
 # Of requirements-dev.txt, by the names that are imported.
 OPTIONAL = {
+    "accelerate",
     "axe_playwright_python",
     "grimp",
     "nh3",
