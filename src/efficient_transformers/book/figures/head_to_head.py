@@ -54,7 +54,7 @@ def by_length(panels: Mapping[str, Mapping[str, Differences]], ylabel: str) -> F
                 to_mark = {"arrowstyle": "-", "color": color, "lw": 0.7, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 5}
                 place = (1.22 * last, height)
                 ax.annotate(label, (last, ending[label]), place, va="center", color=color, arrowprops=to_mark)
-        ax.set(title=title, xscale="log", xlim=(0.85 * steps[0], 1.1 * steps[-1]), xlabel="steps of the baseline")
+        ax.set(title=title, xscale="log", xlim=(0.85 * steps[0], 1.1 * steps[-1]), xlabel="steps")
         ax.minorticks_off()
         fixed_ticks(ax.xaxis, [float(n) for n in steps], [plain(float(n)) for n in steps])
     axes[0].set(ylabel=ylabel, ylim=(low - room, high + room))
