@@ -97,7 +97,6 @@ EXAMPLES = {
     "loss and landmarks": lambda: figures.loss_and_landmarks(
         {0: 4.4, 20: 3.0, 100: 2.0}, {"crossed early": 3.5, "crossed late": 2.5}, (1.9, 2.1)
     ),
-    "head maps": lambda: figures.head_maps(ATTENDED.expand(4, 3, 3), "a b", "layer 2"),
     "growing": lambda: figures.growing({name: 3 - i / 5 for i, name in enumerate(MODELS)}),
     "worked example": lambda: figures.worked_example(
         "a b", "ab", {"before": VALUES, "after": VALUES.flip(0)}, {"before": VALUES[:, 0], "after": 1 + VALUES[:, 1]}

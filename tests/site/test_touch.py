@@ -47,7 +47,7 @@ def middle(element):
 
 
 def test_a_finger_drags_a_bar_of_kernel_bench_and_the_page_stays(phone):
-    browser.visit(phone, f"{phone.address}/notebooks/02-primer-ez.html")
+    browser.visit(phone, f"{phone.address}/notebooks/03-primer-variations.html")
     handle = phone.locator(".kernel-bench [role=slider]").first
     x, y = middle(handle.locator(".room"))
     top = phone.evaluate("scrollY")

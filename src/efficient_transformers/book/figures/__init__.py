@@ -8,7 +8,7 @@ from .hourglass import by_hand, cost_by_length, waist, who_sees_whom
 from .maps import leak_maps
 from .primer_ez import glimpses, worked_example
 from .style import COLORS, GREY, MODELS, OTHERS, WIDTH, looks
-from .transformer import clock_hands, growing, head_maps, loss_and_landmarks, reading
+from .transformer import clock_hands, growing, loss_and_landmarks, reading
 from .variations import arrows, knobs, shares, waves
 
 __all__ = [name for name in dir() if not name.startswith("_")]

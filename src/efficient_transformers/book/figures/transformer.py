@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 from torch import Tensor
 
-from .style import COLORS, OTHERS, PLAIN, SEQUENTIAL, WIDTH, styled
+from .style import COLORS, OTHERS, PLAIN, WIDTH, styled
 
 READS, OTHER_READS, INK = COLORS["transformer"], "#8A8A8A", "#4D4D4D"
 KEY, QUERY = OTHERS[1], COLORS["transformer"]
@@ -93,29 +93,6 @@ def loss_and_landmarks(curve: Mapping[int, float], landmarks: Mapping[str, float
     ax.set_xticks(ticks, [f"{s:,}" for s in ticks])
     ax.minorticks_off()
     ax.set(xlabel="training step", ylabel="validation loss (nats per character)")
-    return figure
-
-
-@styled
-def head_maps(weights: Tensor, text: str, title: str) -> Figure:
-    """The attention weights ``[H, T, T]`` of the heads of a layer on a text, with its characters on both axes."""
-    shown = [{" ": "·", "\n": "¶"}.get(c, c) for c in text]
-    H, T = weights.shape[:2]
-    rows = -(-H // 2)
-    figure, axes = plt.subplots(rows, 2, figsize=(WIDTH, 2.9 * rows + 0.6), squeeze=False, layout="constrained")
-    for h, ax in enumerate(axes.flat[:H]):
-        image = ax.imshow(weights[h].detach().cpu().numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1)
-        ax.set_xticks(range(T), shown)
-        ax.set_yticks(range(T), shown)
-        ax.tick_params(length=0, pad=2)
-        ax.set_title(f"{title}, head {h + 1}")
-    for ax in axes.flat[H:]:
-        ax.axis("off")
-    for ax in axes[-1]:
-        ax.set_xlabel("character that is read")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("character that asks")
-    figure.colorbar(image, ax=axes, label="weight", shrink=0.5, location="bottom")
     return figure
 
 
