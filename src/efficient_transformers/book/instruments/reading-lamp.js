@@ -114,7 +114,7 @@ What is notable:
       for (const { strip, title, text } of written) {
         const [w, name] = reading(strip), most = Math.max(...w.map(Math.abs));
         title.textContent = `${NAMES[strip][0].toUpperCase()}${NAMES[strip].slice(1)}${simple ? "" : `, ${name}`}`
-          + (strip === "gate" ? ": red and blue have opposite signs" : "");
+          + (strip === "gate" ? ": its weights can be negative; red and blue differ in sign" : "");
         text.replaceChildren();
         [...line].forEach((c, s) => {
           const kind = s > state.t ? "later" : s === state.t ? "own" : "";
