@@ -174,7 +174,7 @@ def test_a_cache_holds_what_the_packages_cache_holds(page, mechanism, values, la
 def test_decoding_shows_the_cache_and_says_what_cannot_be_decoded(page):
     show(page, LeakLab("hourglass"))
     assert page.is_disabled("text=Decode one token")
-    assert "cannot be decoded as it was trained: 6 outputs would read" in page.inner_text("p[aria-live]")
+    assert "cannot write token by token: 6 outputs would read" in page.inner_text("p[aria-live]")
     assert page.locator(".held").count() == 0
     page.click("text=Mend it")
     said = "After token 8 the cache holds the inputs of tokens 6 to 8 and the result of a window of tokens 5 to 8"
