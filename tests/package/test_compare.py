@@ -655,6 +655,7 @@ def test_steps_and_seeds_are_kept_however_slow_the_machine_is(recorded, monkeypa
         {"minutes": 0.01},
         {"seq_len": 15},
         {"optimizer": "moun"},
+        {"tokens": "words"},
         {"minutes": 1.0, "steps": 30},
         {"steps": 3, "minutes": None},
         {"seeds": 6, "steps": 30, "minutes": None},
@@ -676,3 +677,6 @@ def test_a_text_of_any_script_is_judged_and_one_of_too_many_characters_is_refuse
         ValueError, match=r"different characters of 'many.txt' is 100000; expected at most 16,384; as tokens='bytes'"
     ):
         compare("mine.py:build", baseline, out="many", **recorded | {"corpus": "many.txt"})
+    as_bytes = compare("mine.py:build", baseline, out="bytes", **recorded | {"corpus": "many.txt", "tokens": "bytes"})
+    assert "Text: many.txt, as bytes." in as_bytes.card
+    assert as_bytes.plan.tokens == "bytes"

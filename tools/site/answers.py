@@ -104,7 +104,7 @@ def shown(name: str, as_expected: bool = False) -> nodes.Element:
     found, says = results.find(name), results.written()["questions"][name]
     first, who = nodes.paragraph(classes=["question"]), "We thought" if as_expected else ""
     if (asked := says.get("asked")) and (as_expected or asked != "Others"):
-        who = f"{asked} {'say' if as_expected else 'ask'}{'' if asked == 'Others' else 's'}"
+        who = "Others say" if asked == "Others" else f"{asked} {'says' if as_expected else 'asks'}"
     if who:
         first += nodes.inline("", f"{who}: ", classes=["who"])
     first += nodes.Text(says["expected"] if as_expected else found.question)

@@ -96,7 +96,7 @@ class Judgment:
                 f"| {first[name]['parameters']:,} | {first[name]['multiply_adds']:,} |"
             )
         where = "; ".join(sorted({made_by(record) for record in self.records}))
-        text = f"Text: {plan.corpus}. {recipe(plan)} {where}."
+        text = f"Text: {plan.corpus}{', as bytes' if plan.tokens == 'bytes' else ''}. {recipe(plan)} {where}."
         return "\n".join([*lines, "", *(f"- {remark}" for remark in (*plan.remarks, *self.limits())), "", text, ""])
 
     def figure(self) -> Figure:

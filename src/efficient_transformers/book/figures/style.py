@@ -48,7 +48,7 @@ VARIANTS = ["squared ReLU alone", "only v", "convolutions alone", "random start,
 DASHES = ["-", "--", "-.", ":", (0, (7, 2, 1, 2, 1, 2)), (0, (2, 2))]
 GREY = "#777777"
 NEW, PLAIN = "#F7D9C4", "#EDEFF2"  # boxes: what a chapter adds, and what was there
-DIVERGING, SEQUENTIAL = "RdBu_r", "Blues"
+DIVERGING = "RdBu_r"
 
 WIDTH = 5.6  # inches
 EM = 12 / 72  # the height of a line of text without its spacing, in inches; a letter is about half as wide

@@ -65,7 +65,7 @@ var Instruments = (() => {
   }
 
   /** Small whole numbers, signed or not, from base64. */
-  const bytes = (text, kind = Int8Array) => kind.from(atob(text), c => c.charCodeAt(0));
+  const bytes = text => Int8Array.from(atob(text), c => c.charCodeAt(0));
 
   /** Fill all elements of a class, now and when the page is there; an address `#id?a=1&b=2` restores a setting. */
   function define(name, mount) {
