@@ -5,12 +5,12 @@ import math
 
 import pytest
 import torch
-from helpers import loss_of
+from helpers import loss_of, mostly_long
 from small_models import (
     CASES,
+    FAMILIES,
     MAX_LEN,
     every_device,
-    every_family,
     every_model,
     factors,
     small_model,
@@ -25,6 +25,7 @@ from efficient_transformers.models.language_model import find_family
 
 pytestmark = pytest.mark.slow
 
+every_kind = pytest.mark.parametrize("case", mostly_long(FAMILIES, ["transformer", "hourglass", "gmlp"]))
 TOLERANCE = {"cpu": 1e-5, "cuda": 1e-4}  # a GPU adds in another order
 
 
@@ -60,7 +61,7 @@ def assert_trains_like_eager(case, device, backend):
 
 
 @every_device
-@every_family
+@every_kind
 def test_a_compiled_model_trains_like_the_model(case, device):
     assert_trains_like_eager(case, device, "aot_eager")
 
@@ -91,7 +92,7 @@ def assert_decoding_is_compiled_once(case, device, backend):
 
 
 @every_device
-@every_family
+@every_kind
 def test_decoding_with_a_static_cache_is_compiled_once_for_each_kind_of_step(case, device):
     assert_decoding_is_compiled_once(case, device, "aot_eager")
 
@@ -113,7 +114,7 @@ def test_with_a_growing_cache_the_same_count_sees_every_step():
 
 
 @every_device
-@every_family
+@every_kind
 def test_an_exported_program_computes_the_models_logits_at_other_lengths(case, device):
     model, k = small_model(case, device), math.prod(factors(case))
     shortest = k + 1 if k > 1 else 1  # an hourglass needs two windows

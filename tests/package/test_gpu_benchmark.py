@@ -36,6 +36,7 @@ def sections(gpu, names, plan, tmp_path, well=True):
     return json.loads(file.read_text(encoding="utf-8"))["sections"]
 
 
+@pytest.mark.long
 def test_tests_are_counted_and_those_that_fail_are_named(gpu, plan, tmp_path):
     bad = tmp_path / "test_bad.py"
     bad.write_text("def test_bad_on_cpu():\n    assert False\n", encoding="utf-8")

@@ -151,15 +151,14 @@ def test_every_model_computes_what_pytorch_does(page, case, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("name", pretrained_names())
 def test_a_model_that_ships(page, name):
-    """Three texts, at every position."""
+    """A text, at every position."""
     model, vocabulary = load(name)
     text = load_corpus("shakespeare-with-test", vocabulary=vocabulary).validation.long()
     make(page, contents(pretrained.SHIPPED / name))
-    for start in torch.linspace(0, len(text) - 200, 3).long():
-        tokens = text[start : start + 128]
-        with torch.no_grad():
-            expected = model(tokens[None])[0]
-        assert (read(page, tokens)[0] - expected).abs().max() <= 1e-4
+    tokens = text[1000:1128]
+    with torch.no_grad():
+        expected = model(tokens[None])[0]
+    assert (read(page, tokens)[0] - expected).abs().max() <= 1e-4
 
 
 def test_draws(page):

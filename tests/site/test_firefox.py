@@ -105,8 +105,9 @@ def test_a_wrong_formula_is_said_each_time(firefox, tmp_path):
 
 
 def test_every_page_loads_without_an_error(firefox, home):
-    """Of the pages that one template makes of code, the first."""
-    for path in browser.one_of_each(PAGES):
+    """The chapters, and of the other pages those that a script fills or a program makes."""
+    made = ("notebooks/0", "search", "book/index", "book/exercises", "book/source/a", "book/api/a", "book/what-would")
+    for path in [page for page in PAGES if page.startswith(made)]:
         assert loaded(firefox, f"{home}/{path}") == [], path
         assert firefox.title
 

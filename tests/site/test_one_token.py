@@ -142,7 +142,7 @@ def test_every_number_is_pytorch_s_and_every_sum_adds_up(walk, name, monkeypatch
     model, vocabulary = load(Path(name))
     seen = hooked(model, vocabulary.encode(TEXT), monkeypatch)
     layers = layers_of(model)
-    settings = [(place, layer, (place + layer) % 4) for place in (0, 1, 8, 21) for layer in range(len(layers))]
+    settings = [(place, layer, (place + layer) % 4) for place in (0, 8) for layer in range(len(layers))]
     found = walk().evaluate(WALK, [name, TEXT, settings])
     for (place, layer, head), steps in zip(settings, found, strict=True):
         wanted = expected(model, seen, place, layers[layer], head)

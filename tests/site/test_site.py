@@ -26,6 +26,10 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 PAGES = [page for page in browser.pages(SITE) if page != "index.html"]  # that one only points to book/index.html
 LOOKED_AT = browser.one_of_each(PAGES)
+# One of each template, and each with a script of its own: what axe looks at.
+TEMPLATES = {"notebooks/01-transformer", "notebooks/studies/s1-strong-baseline", "search", "genindex", "book/index"}
+TEMPLATES |= {f"book/{name}" for name in ("api/attention", "source/attention", "glossary", "exercises")}
+TEMPLATES |= {f"book/{name}" for name in ("what-would-it-cost", "one-token", "write-with-it", "read-with-it")}
 CHAPTERS = [page for page in PAGES if re.match("notebooks/0", page) or (page in LOOKED_AT and "/studies/" in page)]
 API = "book/api/"
 
@@ -177,12 +181,11 @@ def test_page(tab, path):
     page = tab.visit(path)
     assert page.evaluate("document.querySelectorAll('*').length") <= MOST_NODES
     page.wait_for_function(REACHABLE)
-    if page.locator("pre").count():
-        assert violations(page, "pre", only=["scrollable-region-focusable"]) == []
     assert page.evaluate(BAD_IMAGES) == [], "images without alt text"
     assert page.locator(BAD_MATH).all_text_contents() == [], "math that is not understood"
     assert not RAW_MATH.search(page.evaluate(PROSE) if page.locator(".bd-article").count() else "")
-    assert violations(page, WITHOUT_CODE, without=COLORS) == []
+    if path.removesuffix(".html") in TEMPLATES:
+        assert violations(page, WITHOUT_CODE, without=COLORS) == []
     assert unreadable(page, tab.looks) == []
     darken(page)
     assert unreadable(page, tab.looks) == []
@@ -360,8 +363,7 @@ def test_no_address_makes_a_page_complain(chromium, page):
     tab.on("console", lambda m: complaints.append((tab.url[-80:], m.text)) if m.type in said else None)
     for text in HOSTILE:
         settings = "&".join(f"{name}={text}" for name in SETTINGS)
-        for behind in (f"?{settings}#{text}", f"#{settings}"):
-            tab.goto(f"{SITE.as_uri()}/{page}.html{behind}", wait_until="domcontentloaded")
+        tab.goto(f"{SITE.as_uri()}/{page}.html?{settings}#{settings}", wait_until="domcontentloaded")
     tab.wait_for_timeout(300)
     tab.close()
     assert complaints == []
