@@ -57,7 +57,7 @@ def test_its_logits_are_those_of_the_package(name):
 @pytest.mark.parametrize("name", FILES)
 def test_it_trains_and_writes_from_a_text_alone(name, tmp_path):
     (tmp_path / "text.txt").write_text("to be, or not to be: that is the question.\n" * 60, encoding="utf-8")
-    run = [sys.executable, "-I", single.FOLDER / f"{name}.py", tmp_path / "text.txt", "30"]
+    run = [sys.executable, "-I", single.FOLDER / f"{name}.py", tmp_path / "text.txt", "15"]
     ran = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path)
     losses = [float(line.rpartition(" ")[2]) for line in ran.stdout.splitlines() if "validation loss" in line]
     assert losses[-1] < losses[0] - 0.5

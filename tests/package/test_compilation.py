@@ -16,8 +16,6 @@ from small_models import (
     small_model,
     some_tokens,
 )
-from torch._dynamo.testing import CompileCounterWithBackend
-from torch.export import Dim, export
 
 from efficient_transformers import Cache
 from efficient_transformers.layers.decoding import StaticCache
@@ -76,6 +74,8 @@ def test_a_model_trains_in_generated_code_like_in_eager_mode(case, device):
 @torch.no_grad()
 def assert_decoding_is_compiled_once(case, device, backend):
     """Once for each kind of step; and the logits are those of the model without a cache."""
+    from torch._dynamo.testing import CompileCounterWithBackend  # which takes seconds, in each process of tests
+
     model, prompt, n = small_model(case, device), 5, 60
     tokens, cache = some_tokens(2, prompt + n, device), StaticCache(2, MAX_LEN)
     counter, compiled = CompileCounterWithBackend(backend), []
@@ -105,6 +105,8 @@ def test_decoding_in_generated_code_is_compiled_as_often(case, device):
 
 
 def test_with_a_growing_cache_the_same_count_sees_every_step():
+    from torch._dynamo.testing import CompileCounterWithBackend
+
     model, counter, cache = small_model("transformer"), CompileCounterWithBackend("eager"), Cache(2)
     step = torch.compile(model, fullgraph=True, dynamic=False, backend=counter)
     with torch.no_grad():
@@ -116,6 +118,8 @@ def test_with_a_growing_cache_the_same_count_sees_every_step():
 @every_device
 @every_kind
 def test_an_exported_program_computes_the_models_logits_at_other_lengths(case, device):
+    from torch.export import Dim, export
+
     model, k = small_model(case, device), math.prod(factors(case))
     shortest = k + 1 if k > 1 else 1  # an hourglass needs two windows
     longest = MAX_LEN if find_family(CASES[case][0])[1].reads_beyond_training else MAX_LEN - 1  # never a whole matrix
