@@ -29,10 +29,10 @@ from tools.site import cells
 READING = (
     "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where the "
     "true mean may lie, in nats; < and > stand for what lies beyond the scale. *Better* or *worse*: the bar leaves out "
-    "0, and so do bars that are computed in two other ways. *As good*: neither of these, and the bar lies within "
-    f"{ALIKE:g} of 0. *Cannot tell*: all else. "
+    "0, and so do two more bars, not drawn, that are computed in other ways. *As good*: neither better nor worse, and "
+    f"the whole bar lies within {ALIKE:g} of 0. *Cannot tell*: all else. "
 )
-LENGTHS = "*Short* means 500 steps of the baseline, or the time that these take; *long* 2,000{}. "
+LENGTHS = "*Short* means 500 steps{}; *long* 2,000{}. "
 PAGE = {"refdomain": "std", "reftype": "doc", "refexplicit": True}
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
 
@@ -136,4 +136,5 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
         timed = [node for node in asked if re.search(r"\b(short|long|longest)\b", node.astext())][:1]
         for node in dict.fromkeys(asked[:1] + timed):
             longest = ", *longest* 8,000" if any("longest" in other.astext() for other in asked) else ""
-            node.insert(2, key(READING * (node is asked[0]) + LENGTHS.format(longest) * (node in timed)))
+            clock = " of the Transformer, or the time that these take" * any("time" in n.astext() for n in asked)
+            node.insert(2, key(READING * (node is asked[0]) + LENGTHS.format(clock, longest) * (node in timed)))
