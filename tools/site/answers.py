@@ -29,8 +29,8 @@ from tools.site import cells
 READING = (
     "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where the "
     "true mean may lie, in nats; < and > stand for what lies beyond the scale. *Better* or *worse*: the bar leaves out "
-    "0, and so do two more bars, not drawn, that are computed in other ways. *As good*: neither better nor worse, and "
-    f"the whole bar lies within {ALIKE:g} of 0. *Cannot tell*: all else. "
+    "0, and so do two other intervals for this mean, not drawn. *As good*: neither better nor worse, and the whole bar "
+    f"lies within {ALIKE:g} of 0, as it does for half of all pairs without a difference. *Cannot tell*: all else. "
 )
 LENGTHS = "*Short* means 500 steps{}; *long* 2,000{}. "
 PAGE = {"refdomain": "std", "reftype": "doc", "refexplicit": True}
@@ -54,10 +54,9 @@ def picture(found: results.Answer) -> str:
     """A row for each pair of models: what it is, the word, the mean, and the runs."""
     lines = []
     for name, row in found.rows.items():
-        c = row.comparison
         lines.append(
             f'<div class="{row.word.replace(" ", "-")}"><span>{escape(name)}</span><b>{row}</b>'
-            f'<span class="axis"><s style="left:50%"></s>{marks(c)}</span></div>'
+            f'<span class="axis"><s style="left:50%"></s>{marks(row.comparison)}</span></div>'
         )
     ticks = "".join(f'<b style="left:{place(tick)}">{tick:g}</b>'.replace("-", "−") for tick in TICKS)
     ends = f'<div class="ends">{ticks}</div>'
@@ -134,7 +133,8 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
     asked = [node for node in doctree.findall(nodes.container) if "result" in node["classes"]]
     if asked and app.env.docname != "book/index":  # whose words say it
         timed = [node for node in asked if re.search(r"\b(short|long|longest)\b", node.astext())][:1]
+        said = " ".join(node.astext() for node in asked)
+        longest = ", *longest* 8,000" * ("longest" in said)
+        clock = " of the Transformer, or the time that these take" * bool(re.search("(short|long) time", said))
         for node in dict.fromkeys(asked[:1] + timed):
-            longest = ", *longest* 8,000" if any("longest" in other.astext() for other in asked) else ""
-            clock = " of the Transformer, or the time that these take" * any("time" in n.astext() for n in asked)
             node.insert(2, key(READING * (node is asked[0]) + LENGTHS.format(clock, longest) * (node in timed)))
