@@ -30,9 +30,10 @@ READING = (
     "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where the "
     "true mean may lie, in nats; < and > stand for what lies beyond the scale. *Better* or *worse*: the bar leaves out "
     "0, and so do two other intervals for this mean, not drawn. *As good*: neither better nor worse, and the whole bar "
-    f"lies within {ALIKE:g} of 0, as it does for half of all pairs without a difference. *Cannot tell*: all else. "
+    f"lies within {ALIKE:g} of 0. *Cannot tell*: all else. "
 )
-LENGTHS = "*Short* means 500 steps{}; *long* 2,000{}. "
+LENGTHS = "*Short* means 500 steps; *long* 2,000{}. "
+CLOCK = "In a *short time* or a *long time* a model trains for as long as the Transformer needs for so many steps. "
 PAGE = {"refdomain": "std", "reftype": "doc", "refexplicit": True}
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
 
@@ -67,13 +68,12 @@ def table(label: str, row: results.Row) -> str:
     """The losses behind a row, seed by seed, and their difference."""
     ours, theirs = row.models
     heads = [f"{escape(model.name)}<br>rate {model.rate:.3g}" for model in row.models]
-    lines = [
+    lines: list[tuple[str, ...]] = [
         (f"seed {seed}", f"{ours.losses[seed]:.3f}", f"{theirs.losses[seed]:.3f}", signed(difference))
         for seed, difference in zip(sorted(ours.losses), row.comparison.values, strict=True)
     ]
-    means = [f"{fmean(model.losses.values()):.3f}" for model in row.models]
-    c = row.comparison
-    lines.append(("mean", means[0], means[1], f"{signed(c.mean)}<br>{signed(c.low)} to {signed(c.high)}"))
+    c, means = row.comparison, [f"{fmean(model.losses.values()):.3f}" for model in row.models]
+    lines.append(("mean", *means, f"{signed(c.mean)}<br>{signed(c.low)} to {signed(c.high)}"))
     head = "".join(f'<th scope="col">{cell}</th>' for cell in ("", *heads, "difference"))
     body = "".join(f'<tr><th scope="row">{first}</th><td>{"</td><td>".join(rest)}</td></tr>' for first, *rest in lines)
     return f"<table><caption>{escape(label)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -132,9 +132,9 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
                 cells.close(found, after=found)
     asked = [node for node in doctree.findall(nodes.container) if "result" in node["classes"]]
     if asked and app.env.docname != "book/index":  # whose words say it
-        timed = [node for node in asked if re.search(r"\b(short|long|longest)\b", node.astext())][:1]
-        said = " ".join(node.astext() for node in asked)
-        longest = ", *longest* 8,000" * ("longest" in said)
-        clock = " of the Transformer, or the time that these take" * bool(re.search("(short|long) time", said))
-        for node in dict.fromkeys(asked[:1] + timed):
-            node.insert(2, key(READING * (node is asked[0]) + LENGTHS.format(clock, longest) * (node in timed)))
+        longest = ", *longest* 8,000" * any("longest" in node.astext() for node in asked)
+        said = {READING: "", LENGTHS.format(longest): r"\b(short|long|longest)\b", CLOCK: "(short|long) time"}
+        for node in asked:
+            if now := [words for words, where in said.items() if re.search(where, node.astext())]:
+                node.insert(2, key("".join(now)))
+                said = {words: where for words, where in said.items() if words not in now}
