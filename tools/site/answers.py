@@ -29,11 +29,11 @@ from tools.site import cells
 READING = (
     "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where the "
     "true mean may lie, in nats; < and > stand for what lies beyond the scale. *Better* or *worse*: the bar leaves out "
-    "0, and so do two other intervals for this mean, not drawn. *As good*: neither better nor worse, and the whole bar "
-    f"lies within {ALIKE:g} of 0. *Cannot tell*: all else. "
+    "0, and so do two intervals that are computed in other ways and not drawn. *As good*: neither better nor worse, "
+    f"and the whole bar lies within {ALIKE:g} of 0. *Cannot tell*: all else. Why so, and why {ALIKE:g}: "
 )
 LENGTHS = "*Short* means 500 steps; *long* 2,000{}. "
-CLOCK = "In a *short time* or a *long time* a model trains for as long as the Transformer needs for so many steps. "
+CLOCK = "A *short time* is what the Transformer needs for 500 steps, and a *long time* what it needs for 2,000. "
 PAGE = {"refdomain": "std", "reftype": "doc", "refexplicit": True}
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
 
@@ -133,7 +133,7 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
     asked = [node for node in doctree.findall(nodes.container) if "result" in node["classes"]]
     if asked and app.env.docname != "book/index":  # whose words say it
         longest = ", *longest* 8,000" * any("longest" in node.astext() for node in asked)
-        said = {READING: "", LENGTHS.format(longest): r"\b(short|long|longest)\b", CLOCK: "(short|long) time"}
+        said = {LENGTHS.format(longest): r"\b(short|long|longest)\b", CLOCK: "(short|long) time", READING: ""}
         for node in asked:
             if now := [words for words, where in said.items() if re.search(where, node.astext())]:
                 node.insert(2, key("".join(now)))
