@@ -5,12 +5,12 @@ import math
 
 import pytest
 import torch
-from helpers import loss_of, mostly_long
+from helpers import loss_of
 from small_models import (
     CASES,
-    FAMILIES,
     MAX_LEN,
     every_device,
+    every_family,
     every_model,
     factors,
     small_model,
@@ -23,7 +23,6 @@ from efficient_transformers.models.language_model import find_family
 
 pytestmark = pytest.mark.slow
 
-every_kind = pytest.mark.parametrize("case", mostly_long(FAMILIES, ["transformer", "hourglass", "gmlp"]))
 TOLERANCE = {"cpu": 1e-5, "cuda": 1e-4}  # a GPU adds in another order
 
 
@@ -59,7 +58,7 @@ def assert_trains_like_eager(case, device, backend):
 
 
 @every_device
-@every_kind
+@every_family
 def test_a_compiled_model_trains_like_the_model(case, device):
     assert_trains_like_eager(case, device, "aot_eager")
 
@@ -92,7 +91,7 @@ def assert_decoding_is_compiled_once(case, device, backend):
 
 
 @every_device
-@every_kind
+@every_family
 def test_decoding_with_a_static_cache_is_compiled_once_for_each_kind_of_step(case, device):
     assert_decoding_is_compiled_once(case, device, "aot_eager")
 
@@ -116,7 +115,7 @@ def test_with_a_growing_cache_the_same_count_sees_every_step():
 
 
 @every_device
-@every_kind
+@every_family
 def test_an_exported_program_computes_the_models_logits_at_other_lengths(case, device):
     from torch.export import Dim, export
 

@@ -104,7 +104,7 @@ def test_a_wrong_formula_is_said_each_time(firefox, tmp_path):
     assert {error.startswith(HALF_READ) for error in loaded(firefox, page.as_uri())} == {True}
 
 
-def test_every_page_loads_without_an_error(firefox, home):
+def test_pages_load_without_an_error(firefox, home):
     """The chapters, and of the other pages those that a script fills or a program makes."""
     made = ("notebooks/0", "search", "book/index", "book/exercises", "book/source/a", "book/api/a", "book/what-would")
     for path in [page for page in PAGES if page.startswith(made)]:

@@ -64,7 +64,9 @@ def first_visit(chromium, address, width):
 @pytest.mark.parametrize("path", ["notebooks/05-gmlp.html"])
 def test_a_first_visit_is_quick_steady_and_light(chromium, home, path, width):
     plain, readable = [], []
-    while not readable or (median(readable) > READABLE * median(plain) and len(readable) < 7):  # a busy machine
+    while len(readable) < 3 or (
+        median(readable) > READABLE * median(plain) and len(readable) < 7
+    ):  # again if the machine was busy
         plain.append(first_visit(chromium, f"{home}/{TWO_LINES}", width)["readable"])
         seen = first_visit(chromium, f"{home}/{path}", width)
         readable.append(seen["readable"])

@@ -132,7 +132,7 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
                 cells.close(found, after=found)
     asked = [node for node in doctree.findall(nodes.container) if "result" in node["classes"]]
     if asked and app.env.docname != "book/index":  # whose words say it
-        longest = ", *longest* 8,000" * any("longest" in node.astext() for node in asked)
+        longest = ", *longest* 8,000" if any("longest" in node.astext() for node in asked) else ""
         said = {LENGTHS.format(longest): r"\b(short|long|longest)\b", CLOCK: "(short|long) time", READING: ""}
         for node in asked:
             if now := [words for words, where in said.items() if re.search(where, node.astext())]:
