@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 from torch import Tensor
 
-from .style import GREY, MODELS, WIDTH, panel_grid, styled
+from .style import GREY, MODELS, WIDTH, legend_above, panel_grid, styled
 
 FULL, SHORT, LIT = "#EDEFF2", "#CDE8DF", "#F2B880"  # vectors of all tokens, of windows, and what is followed
 
@@ -141,5 +141,6 @@ def cost_by_length(lengths: Sequence[int], panels: Mapping[str, Mapping[str, Seq
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter("{x:g}")
     axes[-1].set_xlabel("length")
-    axes[0].legend()
+    handles, labels = axes[0].get_legend_handles_labels()
+    legend_above(figure, dict(zip(labels, handles, strict=True)))
     return figure
