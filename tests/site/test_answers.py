@@ -95,9 +95,11 @@ def test_a_cell_that_asks_gives_way_to_its_question(notebook):
     notes = [key[0].get_text() if key else "" for key in keys]
     found = [results.find(name) for name in asked]
     timed = [re.search(r"\b(short|long|longest)\b", f"{one.question} {one.sentence} {[*one.rows]}") for one in found]
-    assert ["A dot is the difference of two runs" in note for note in notes] == [True] + [False] * (len(keys) - 1)
+    assert ["A dot is the difference in loss" in note for note in notes] == [True] + [False] * (len(keys) - 1)
     first = next((i for i, found in enumerate(timed) if found), None)  # the lengths stand where they are first needed
     assert [i for i, note in enumerate(notes) if "means 500 steps" in note] == [] if first is None else [first]
+    far = [i for i, block in enumerate(tree.select(".result")) if block.select(".axis b")]
+    assert [i for i, note in enumerate(notes) if "< and > stand" in note] == far[:1]  # and marks beyond the scale, too
     for block, name in zip(tree.select(".result"), asked, strict=True):
         said(block, results.find(name))
 

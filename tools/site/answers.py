@@ -5,8 +5,7 @@ What is notable:
 - a dot is a seed, the bar an interval, and the diamond the mean, filled where the word is *better* or *worse*, as in
   the figure of the notebook; all of the book have one scale;
 - it is text and boxes of the page, placed in percent: it turns dark and grows with the reader's letters;
-- below the first of a page stands how to read it; below each, *the runs* open: each seed's losses, the section that
-  has them, and what the models' names mean.
+- below the first of a page stands how to read it; below each, *the runs* open, and say which section has them.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ from efficient_transformers.judging.evidence import ALIKE, Comparison, signed
 from tools.notebooks import folding
 from tools.site import cells
 
-READING = (
-    "A dot is the difference of two runs with one seed, the diamond is the mean of the dots, and the bar is where the "
-    "true mean may lie, in nats; < and > stand for what lies beyond the scale. *Better* or *worse*: the bar leaves out "
-    "0, and so do two intervals that are computed in other ways and not drawn. *As good*: neither better nor worse, "
-    f"and the whole bar lies within {ALIKE:g} of 0. *Cannot tell*: all else. Why so, and why {ALIKE:g}: "
-)
-LENGTHS = "*Short* means 500 steps; *long* 2,000{}. "
-CLOCK = "A *short time* is what the Transformer needs for 500 steps, and a *long time* what it needs for 2,000. "
+KEY = {  # what stands below the first picture that asks for it
+    "*Short* means 500 steps; *long* 2,000{}. ": r"\b(short|long|longest)\b",
+    "A *short time* is what the Transformer needs for 500 steps, a *long time* for 2,000. ": "(short|long) time",
+    "A dot is the difference in loss (nats) between two runs with the same seed, and the diamond is the mean of the "
+    "dots. The bar is where the true mean may lie, by the spread of all pairs that were compared together. ": "",
+    "< and > stand for what lies beyond the scale. ": "&[lg]t;",
+    "A model is *better* or *worse* if the bar leaves out 0 and two further tests agree. If it is neither, it is *as "
+    f"good* if the whole bar is within {ALIKE:g} of 0; otherwise we *cannot tell*. The tests, and why {ALIKE:g}: ": "",
+}
 PAGE = {"refdomain": "std", "reftype": "doc", "refexplicit": True}
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
 
@@ -133,7 +133,7 @@ def take_cells(app: Any, doctree: nodes.document) -> None:
     asked = [node for node in doctree.findall(nodes.container) if "result" in node["classes"]]
     if asked and app.env.docname != "book/index":  # whose words say it
         longest = ", *longest* 8,000" if any("longest" in node.astext() for node in asked) else ""
-        said = {LENGTHS.format(longest): r"\b(short|long|longest)\b", CLOCK: "(short|long) time", READING: ""}
+        said = {words.format(longest): where for words, where in KEY.items()}
         for node in asked:
             if now := [words for words, where in said.items() if re.search(where, node.astext())]:
                 node.insert(2, key("".join(now)))
