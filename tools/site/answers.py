@@ -28,11 +28,11 @@ from tools.site import cells
 KEY = {  # what stands below the first picture that asks for it
     "*Short* means 500 steps; *long* 2,000{}. ": r"\b(short|long|longest)\b",
     "A *short time* is what the Transformer needs for 500 steps, a *long time* for 2,000. ": "(short|long) time",
-    "A dot is the difference in loss (nats) between two runs with the same seed, and the diamond is the mean of the "
-    "dots. The bar is where the true mean may lie, by the spread of all pairs that were compared together. ": "",
+    "A dot is the difference in loss (nats) between two runs with the same seed, the diamond is the mean of the dots, "
+    "and the bar is where the true mean may lie. ": "",
     "< and > stand for what lies beyond the scale. ": "&[lg]t;",
     "A model is *better* or *worse* if the bar leaves out 0 and two further tests agree. If it is neither, it is *as "
-    f"good* if the whole bar is within {ALIKE:g} of 0; otherwise we *cannot tell*. The tests, and why {ALIKE:g}: ": "",
+    f"good* if the bar is within {ALIKE:g} of 0; otherwise we *cannot tell*. Why so, and how bars are found: ": "",
 }
 PAGE = {"refdomain": "std", "reftype": "doc", "refexplicit": True}
 TICKS = (-FARTHEST, -FARTHEST / 2, 0, FARTHEST / 2, FARTHEST)
