@@ -26,7 +26,7 @@ from tools.notebooks import folding
 from tools.site import cells
 
 KEY = {  # what stands below the first picture that asks for it
-    "*Short* means 500 steps, *long* 2,000{}. ": r"\b(short|long|longest)\b",
+    "*Short* means 500 steps, *long* 2,000{}. ": r"\b(short|long|longest)\b(?! time)",
     "A *short time* is what the Transformer needs for 500 steps, a *long time* for 2,000. ": "(short|long) time",
     "A dot is the difference in loss (nats) between two runs with the same seed, the diamond is the mean of the dots, "
     "and the bar is where the true mean may lie. ": "",
