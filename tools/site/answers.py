@@ -92,10 +92,10 @@ def runs(found: results.Answer) -> list[nodes.Node]:
 
 
 def key(said: str) -> nodes.Element:
-    """How to read a picture; words between stars are emphasized."""
+    """How to read a picture; words between stars are emphasized, and a colon at the end leads to the rules."""
     pieces = [nodes.emphasis("", w) if i % 2 else nodes.Text(w) for i, w in enumerate(re.split(r"\*(.+?)\*", said))]
     where = pending_xref("", nodes.inline("", "How we compare"), reftarget="/book/how-we-compare", **PAGE)
-    return nodes.paragraph("", "", *pieces, where, classes=["more"])
+    return nodes.paragraph("", "", *pieces, *[where] * said.endswith(": "), classes=["more"])
 
 
 def shown(name: str, as_expected: bool = False) -> nodes.Element:
